@@ -195,7 +195,7 @@ house: setup ## Count lines, large folders and names that mean two things (FLAGS
 	@PYTHONPATH=proofs $(BIN)/python -m house $(FLAGS)
 
 .PHONY: images
-images: setup ## Build the images operator, extender and cli (ENGINE=docker|podman|buildah, BASE=debian, REGISTRY=)
+images: setup ## Build the images operator, extender, router, cli and worker (ENGINE=docker|podman|buildah, BASE=debian, REGISTRY=)
 	@$(BIN)/python -m images.build
 
 .PHONY: images-report

@@ -1,4 +1,4 @@
-"""Time of a matching decision, of an event that a dispatcher is told of, and simulated queries/s on one core.
+"""Time of a matching decision, of an event of a dispatcher and a router, and simulated queries/s on one core.
 
 Run: .venv/bin/python -m benchmarks.bench_dispatch
 """
@@ -22,6 +22,8 @@ from scipy.optimize import linear_sum_assignment
 from hetserve.dispatch import Policy, make_policy
 from hetserve.dispatch.kairos import PENALTY, XI
 from hetserve.dispatch.kernel import Flags, Floats, Integers
+from hetserve.routing.actions import Action, Send
+from hetserve.routing.router import QueueLimits, ServiceRouter
 from hetserve.serving.dispatcher import Actions, Dispatcher
 from hetserve.serving.services import GpuInstance, Service
 from hetserve.serving.session import Session
@@ -118,37 +120,65 @@ def matching(size: int, goal: float) -> str:
     )
 
 
-def stepped(name: str, waiting: int, goal: float, rounds: int = 3_000) -> str:
-    """Answers and offers in turn, at the predicted times, while so many queries wait."""
+def stepped(name: str, waiting: int, goal: float) -> str:
+    taken = event_times(name, waiting, is_routed=False)
+    median, answers = statistics.median(taken), statistics.median(taken[::2])
+    return (
+        f"{name}: an event of a dispatcher, 14 instances, {waiting} waiting: {median:.1f} us median, "
+        f"{answers:.1f} of answers, each of which starts a query (goal {goal:g} median: {_verdict(median < goal)})"
+    )
+
+
+def routed(name: str, waiting: int, goal: float = 3.0, rounds: int = 9) -> str:
+    """What a router adds to a query's answer and arrival: medians, the least of rounds in turn."""
+    least = [math.inf, math.inf]
+    for _ in range(rounds):
+        for is_routed in (False, True):
+            taken = event_times(name, waiting, is_routed=is_routed)
+            both = statistics.median(taken[::2]) + statistics.median(taken[1::2])
+            least[is_routed] = min(least[is_routed], both / 2)
+    more = least[True] - least[False]
+    return (
+        f"{name}: an event of a router, 14 instances, {waiting} waiting: {least[True]:.1f} us, mean of answers and "
+        f"arrivals, {more:+.1f} to the dispatcher's (goal {goal:g} more: {_verdict(more <= goal)})"
+    )
+
+
+def event_times(name: str, waiting: int, *, is_routed: bool, rounds: int = 3_000) -> list[float]:
+    """Answers and offers in turn, at the predicted times, while so many queries wait [us]."""
     case, types = Case("RM2"), counts_of(1, 0, 13, 0)
     of = system(case)
     model, rng = of.predicted, np.random.default_rng(1)
-    run = Dispatcher(Service("rm2", of, make_policy(name)))
+    service = Service("rm2", of, make_policy(name))
+    run, router = Dispatcher(service), ServiceRouter(service, QueueLimits(most_waiting=10**6))
     kinds = of.workers(dict(types)).tolist()
     for number, kind in enumerate(kinds):
-        run.joined(number, of.types[kind], 0.0)
-    batches, ends, taken = model.batches.tolist(), list[tuple[float, int]](), list[float]()
+        (router if is_routed else run).joined(number, of.types[kind], 0.0)
+    batches, ends, taken = model.batches.tolist(), list[tuple[float, int, int]](), list[float]()
     sizes = draw_sizes(case.mix, rng, len(kinds) + waiting + rounds).tolist()
 
-    def apart(event: Callable[..., Actions], *arguments: float) -> None:
+    def apart(event: Callable[..., Actions | list[Action]], *arguments: float) -> None:
         start = time.perf_counter()
         actions = event(*arguments)
         taken.append((time.perf_counter() - start) * 1e6)
-        for query, to in actions.sends:
-            heapq.heappush(ends, (arguments[-1] + model.arrays.mean[kinds[to], sizes[query]], to))
+        sends = actions.sends if isinstance(actions, Actions) else [each for each in actions if isinstance(each, Send)]
+        for query, to in sends:
+            heapq.heappush(ends, (arguments[-1] + model.arrays.mean[kinds[to], sizes[query]], to, query))
+
+    def offer(query: int, now: float) -> None:
+        if is_routed:
+            apart(router.arrived, query, batches[sizes[query]], now)
+        else:
+            apart(run.offer, query, batches[sizes[query]], now + model.arrays.slo, now)
 
     for query in range(len(kinds) + waiting):
-        apart(run.offer, query, batches[sizes[query]], model.arrays.slo, 0.0)
+        offer(query, 0.0)
     taken.clear()
     for query in range(len(kinds) + waiting, len(sizes)):
-        now, instance = heapq.heappop(ends)
-        apart(run.answered, instance, now)
-        apart(run.offer, query, batches[sizes[query]], now + model.arrays.slo, now)
-    median, answers = statistics.median(taken), statistics.median(taken[::2])
-    return (
-        f"{name}: an event of a dispatcher, {len(kinds)} instances, {waiting} waiting: {median:.1f} us median, "
-        f"{answers:.1f} of answers, each of which starts a query (goal {goal:g} median: {_verdict(median < goal)})"
-    )
+        now, instance, served = heapq.heappop(ends)
+        apart(router.answered if is_routed else run.answered, served if is_routed else instance, now)
+        offer(query, now)
+    return taken
 
 
 def simulated(name: str, counts: tuple[int, ...], load: float, goal: float | None, queries: int = 100_000) -> str:
@@ -199,6 +229,9 @@ def lines() -> Iterator[str]:
     yield matching(200, 1500)
     for name, waiting, goal in (("kairos", 30, 6), ("hetserve", 30, 5), ("kairos", 1_000, 20), ("hetserve", 1_000, 20)):
         yield stepped(name, waiting, goal)
+    for name in ("kairos", "hetserve"):
+        for waiting in (0, 30, 1_000):
+            yield routed(name, waiting)
     yield simulated("kairos", (1, 0, 13, 0), 0.88, 200_000)
     yield simulated("kairos", (2, 0, 26, 0), 0.88, None)
     yield simulated("hetserve", (1, 0, 13, 0), 0.97, 300_000)

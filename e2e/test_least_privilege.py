@@ -105,6 +105,7 @@ def live(cluster: Cluster, sandbox: Sandbox) -> None:
     """Everything that the components do, once."""
     kind = a_service_comes_and_is_changed(cluster, sandbox)
     a_decision_is_put_on_record(cluster, sandbox)
+    queries_are_led_to_a_router(cluster, sandbox)
     pods_wait_are_placed_and_released_out_of_turn(cluster, sandbox)
     a_pod_at_the_gate_cannot_be_read(cluster, sandbox)
     somebody_meddles_with_a_deployment(cluster, sandbox)
@@ -145,6 +146,19 @@ def a_service_comes_and_is_changed(cluster: Cluster, sandbox: Sandbox) -> str:
     sandbox.edit("svc", {"spec": {"load": {"expectedQPS": 14}}})
     sandbox.ready("svc")
     return kind
+
+
+def queries_are_led_to_a_router(cluster: Cluster, sandbox: Sandbox) -> None:
+    """No process of the router runs; the address goes with what it is for."""
+
+    def stands() -> bool:
+        return cluster.kube.find("services", "svc", sandbox.namespace) is not None
+
+    sandbox.edit("svc", {"spec": {"dispatch": {"ports": {"http": 8000}}}})
+    wait_until(stands, limits.REACTION, "the address of the service")
+    sandbox.edit("svc", {"spec": {"dispatch": None}})
+    wait_until(lambda: not stands(), limits.REACTION, "the address to go")
+    sandbox.ready("svc")
 
 
 def a_decision_is_put_on_record(cluster: Cluster, sandbox: Sandbox) -> None:

@@ -28,7 +28,7 @@ from images.wheels import fetch
 _WITHOUT_A_REPOSITORY: Final = 1_577_836_800
 MADE_OF: Final = (
     *("Containerfile", ".dockerignore", "images", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
-    *("src", "operator", "scheduler_extender", "shell_kit", "twin", "manifests/samples"),
+    *("src", "operator", "scheduler_extender", "shell_kit", "twin", "router", "worker", "manifests/samples"),
 )
 """What images are made of. A commit that touches none of it makes the same images, whose layers the engine has."""
 

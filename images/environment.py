@@ -27,7 +27,7 @@ KERNELS: Final = "kernels"
 WHEELS: Final = Path("/dist")
 """Where the build stage keeps hetserve's own wheel."""
 
-_WITHOUT_TESTS: Final = ("numba", "numpy", "scipy")
+_WITHOUT_TESTS: Final = ("numba", "numpy", "scipy", "sklearn")
 _CLIENTS: Final = ("kubernetes/client", "kubernetes/aio/client")
 _ADDRESS: Final = re.compile(rb"(<function [\w.]+ at 0x)([0-9a-f]+)")
 _SOLVERS: Final = {"x86_64": "i64", "aarch64": "arm64"}

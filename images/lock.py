@@ -14,6 +14,8 @@ OF_COMPONENTS: Final = {
     "operator": ("operator",),
     "extender": ("extender",),
     "cli": ("cluster", "planning"),
+    "router": ("router",),
+    "worker": ("worker",),
 }
 """Extras of the distribution that a component's image holds."""
 PYTHON: Final = "3.11"

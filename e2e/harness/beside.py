@@ -1,4 +1,4 @@
-"""What runs beside the control plane where a test asks for it: Prometheus and the load twin, as components.
+"""What runs beside the control plane where a test asks for it: Prometheus, the load twin and a router, as components.
 
 STATE/prometheus holds targets and data of the one, STATE/twin the traces of the other.
 """
@@ -22,6 +22,9 @@ from harness.tools import Toolset
 
 PROMETHEUS: Final = "prometheus"
 TWIN: Final = "hetserve-twin"
+ROUTER: Final = "hetserve-router"
+ROUTER_ENTRY: Final = "hetserve-router-default"
+"""The only entry of the chart's routers: name of its Service and Lease."""
 _PROGRAM: Final = "from hetserve_twin import start; start()"
 SCRAPE_INTERVAL: Final = "1s"
 LOOKBACK: Final = "15s"
@@ -103,3 +106,11 @@ class TwinComponent(Component):
 def twin_component(ports: Ports) -> Component:
     """The twin as a component; ready once it plays."""
     return TwinComponent(TWIN, "", f"http://{HOST}:{ports.twin}/readyz", ports.twin, metrics_port=ports.twin)
+
+
+def router_component(ports: Ports) -> Component:
+    """A process of the chart's router; ready once it has listed services and pods, whether it leads or not."""
+    flags = ("--port", str(ports.router), "--probe-port", str(ports.router_probe))
+    ready = f"http://{HOST}:{ports.router_probe}/readyz"
+    key = f"{ROUTER_ENTRY}.yaml"
+    return Component(ROUTER, key, ready, ports.router, flags=flags, metrics_port=ports.router_probe)

@@ -225,7 +225,7 @@ class Cluster(ClusterViews):
         return components.components(self.ports)
 
     def component(self, name: str) -> Component:
-        """A component, standby, Prometheus or the load twin, by its process's name with or without ``hetserve-``.
+        """Any component, by its process's name with or without ``hetserve-``.
 
         Raises LookupError with those that exist.
         """
@@ -236,7 +236,8 @@ class Cluster(ClusterViews):
         return found
 
     def _every_component(self) -> tuple[Component, ...]:
-        extra = (beside.prometheus_component(self.ports), beside.twin_component(self.ports))
+        ports = self.ports
+        extra = (beside.prometheus_component(ports), beside.twin_component(ports), beside.router_component(ports))
         return (*self.components(), *components.standbys(self.ports), *extra)
 
     def start_component(self, name: str, *, wait: bool = True, descriptors: int | None = None) -> None:

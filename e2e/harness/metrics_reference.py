@@ -17,7 +17,7 @@ from hetserve.placement.placer import Placer
 from hetserve_extender.observe.metrics import Metrics, QueueFigures
 from hetserve_operator.metrics import Hideable, OperatorMetrics
 from hetserve_twin.engine import LoadTwin
-from hetserve_twin.exposition import TwinCollector
+from hetserve_twin.twin import TwinCollector
 from testing.cluster import gpu_node, gpu_pod
 
 _INTRO: Final = (

@@ -12,7 +12,7 @@ from typing import Final, TextIO
 
 FIRST: Final = 20_000
 LAST: Final = 31_000
-BLOCK: Final = 16
+BLOCK: Final = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class Ports:
     twin: int = 0
     scheduler_standby: int = 0
     extender_standby: int = 0
+    router: int = 0
+    router_probe: int = 0
 
     @classmethod
     def block_from(cls, first: int) -> Ports:

@@ -27,7 +27,8 @@ from hetserve_operator.plans.queue import PlannerQueue
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.watch.cache import Cache
 from hetserve_operator.watch.handlers import EventHandlers, watches
-from hetserve_operator.watch.observe import ExtenderLease, Observer, RestoredError
+from hetserve_operator.watch.leases import ASK_AGAIN, ExtenderLease, RouterLeases
+from hetserve_operator.watch.observe import Observer, RestoredError
 from hetserve_operator.work.announcer import Announcer
 from hetserve_operator.work.apply import Writer
 from hetserve_operator.work.controller import Controller, Workers
@@ -156,8 +157,11 @@ class Operator:
             is_quiet=lambda key, demand: self.observer.interests.is_quiet(key, demand),  # noqa: PLW0108  (made below)
             show=self.metrics.observe_demand,
         )
+        self.routers = RouterLeases(self._api, self.settings.routing, self.clock, self._add_all)
         books, demand = lambda: self.extender.books_compute, self.demand.demand
-        self.observer = Observer(self._api, self.cache, self.settings.planning, self._now, books, demand=demand)
+        self.observer = Observer(
+            self._api, self.cache, self.settings.planning, self._now, books, demand=demand, router=self.routers.router
+        )
         self.ways = Prometheus(prometheus), Prometheus(prometheus, largest=LARGEST_OWN, series=MOST_OWN)
         self.poller = DemandPoller(
             self.demand, *self.ways, self.cache.wanted, self.metrics, interval=prometheus.interval, clock=self.clock
@@ -217,6 +221,7 @@ class Operator:
             ("resync", self._resync),
             ("looks", self._reconcile_all),
             ("extender's lease", self._watch_extender),
+            ("routers' leases", self._watch_routers),
             ("history", self._check_revision),
             ("leadership", self._lead),
             ("status of inputs", self.input_statuses.run),
@@ -295,6 +300,7 @@ class Operator:
             try:
                 if not self.synced.is_set():
                     await self.extender.read()
+                    await self.routers.read()
                 await (self.observer.recount() if self.synced.is_set() else self.observer.relist())
             except Exception as error:
                 self.metrics.errors.labels("list").inc()
@@ -322,6 +328,12 @@ class Operator:
         while True:
             await asyncio.sleep(self.extender.pause(self.settings.resync))
             await self.extender.read()
+
+    async def _watch_routers(self) -> None:
+        await self.synced.wait()
+        while True:
+            await asyncio.sleep(ASK_AGAIN)
+            await self.routers.read()
 
     async def _reconcile_all(self) -> None:
         """Queues every service once per period, one after the other, in case that an event was lost."""

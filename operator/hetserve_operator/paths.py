@@ -18,5 +18,6 @@ service_path: Final = INFERENCE_SERVICE.path
 deployments_path: Final = partial(_path, "/apis/apps/v1", "deployments")
 replica_sets_path: Final = partial(_path, "/apis/apps/v1", "replicasets")
 pods_path: Final = partial(_path, "/api/v1", "pods")
+address_path: Final = partial(_path, "/api/v1", "services")
 config_map_path: Final = partial(_path, "/api/v1", "configmaps")
 lease_path: Final = partial(_path, "/apis/coordination.k8s.io/v1", "leases")

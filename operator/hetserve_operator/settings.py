@@ -90,6 +90,41 @@ class MetricsOptions(SettingsModel):
     allow_queries: bool = False
 
 
+class RouterEntry(SettingsModel):
+    """A router. name: of its Service and Lease. namespaces: whose services it serves; "*": all that no other does."""
+
+    name: str = Field(pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$")
+    namespaces: tuple[Annotated[str, Field(pattern=r"^([*]|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)$")], ...] = Field(
+        min_length=1
+    )
+
+
+class RoutingOptions(SettingsModel):
+    """Which router serves which namespace. namespace: of the release, where the routers are."""
+
+    namespace: str = Field(default=names.SYSTEM_NAMESPACE, min_length=1)
+    cluster_domain: str = Field(default="cluster.local", min_length=1)
+    routers: tuple[RouterEntry, ...] = ()
+
+    @model_validator(mode="after")
+    def _each_belongs_to_one(self) -> Self:
+        places = [place for entry in self.routers for place in entry.namespaces]
+        for what, found in (("namespace", places), ("name", [entry.name for entry in self.routers])):
+            twice = [one for one in found if found.count(one) > 1]
+            if twice:
+                raise ValueError(f"routers: {what} {twice[0]} is there twice: leave one")
+        return self
+
+    def router_of(self, namespace: str) -> str | None:
+        """The router that serves a namespace; None: none does."""
+        by_place = {place: entry.name for entry in self.routers for place in entry.namespaces}
+        return by_place.get(namespace, by_place.get("*"))
+
+    def host_of(self, router: str) -> str:
+        """DNS name of a router's Service."""
+        return f"{router}.{self.namespace}.svc.{self.cluster_domain}"
+
+
 class OperatorSettings(SettingsModel):
     """Settings of the operator.
 
@@ -112,6 +147,7 @@ class OperatorSettings(SettingsModel):
     planner_deadline: Duration = Field(default="60s", gt=0)  # type: ignore[assignment]
     sharing: SharingOptions = SharingOptions()
     metrics: MetricsOptions = MetricsOptions()
+    routing: RoutingOptions = RoutingOptions()
     leader_election: OperatorElection = OperatorElection()
     log_level: LogLevel = "info"
 

@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from admission_requests import (
+    DISPATCH,
     GPU,
     GROUPS,
     HELD,
@@ -17,6 +18,7 @@ from admission_requests import (
     LOCKS,
     NODE,
     PLAIN,
+    PODDER,
     REPORTER,
     ROWS,
     SPACE,
@@ -24,6 +26,7 @@ from admission_requests import (
     TENANT,
     V100,
     Row,
+    address,
     annotate,
     deployment,
     pod,
@@ -70,6 +73,11 @@ WRITERS: Final = {
     "metadata": {"name": "locked-writers"},
     "rules": [{"apiGroups": [names.GROUP], "resources": ["inferenceservices"], "verbs": ["*"]}],
 }
+PODDERS: Final = {
+    **WRITERS,
+    "metadata": {"name": "locked-podders"},
+    "rules": [*WRITERS["rules"], {"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}],
+}
 
 
 def reporters() -> list[Manifest]:
@@ -105,7 +113,9 @@ def from_before(cluster: Cluster) -> None:
     cluster.kube.patch("pods", "ended", {"status": {"phase": "Failed"}}, SPACE, subresource="status")
     fenced = deployment("", {names.LABEL_FENCE: "before"}).body
     cluster.apply(with_metadata(fenced, name="fenced"))
-    cluster.apply(service("", template("before"), name="before").body)
+    (owner,) = cluster.apply(service("", {**template("before"), **DISPATCH}, name="before").body)
+    theirs = with_metadata(address("theirs"), ownerReferences=[])
+    cluster.apply([address("before", uid=owner["metadata"]["uid"], externalName="example.com"), theirs])
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +130,7 @@ def inhabited(bare_cluster: Cluster) -> Iterator[Cluster]:
         "the default account",
     )
     cluster.apply([WRITERS, everything(TENANT, "cluster-admin"), everything(PLAIN, "locked-writers"), *reporters()])
+    cluster.apply([PODDERS, everything(PODDER, "locked-podders")])
     from_before(cluster)
     yield cluster
     for kind in ("inferenceservices", "deployments"):
@@ -127,7 +138,8 @@ def inhabited(bare_cluster: Cluster) -> Iterator[Cluster]:
     for one in cluster.pods(SPACE):
         cluster.kube.delete("pods", one["metadata"]["name"], SPACE, grace=0)
     cluster.kube.delete("namespaces", SPACE)
-    cluster.kube.delete("clusterroles", "locked-writers")
+    for role in ("locked-writers", "locked-podders"):
+        cluster.kube.delete("clusterroles", role)
     for document in reporters():
         cluster.kube.delete(document["kind"], document["metadata"]["name"])
     cluster.remove_nodes(V100)
@@ -137,12 +149,13 @@ def inhabited(bare_cluster: Cluster) -> Iterator[Cluster]:
 def locked(inhabited: Cluster) -> Iterator[Cluster]:
     """The same with the chart's cluster roles and policies, which go again."""
     allowed = ",".join(f"admission.serviceAccounts[{i}]={a}" for i, a in enumerate(ACCOUNTS))
-    rendered = chart_objects("--set", allowed, "--set", "components.enabled=false")
+    routers = 'routers=[{"name": "default", "namespaces": ["*"]}]'
+    rendered = chart_objects("--set", allowed, "--set", "components.enabled=false", "--set-json", routers)
     kinds = ("ClusterRole", "ClusterRoleBinding", *LOCKS)
     mine = [d for d in rendered if d and d["kind"] in kinds]
     inhabited.apply(mine)
     probe = [ROWS["a pod is born with it"], ROWS["a binding with a GPU"]]
-    probe += [ROWS["a Deployment is born with a fence"], ROWS["a service of who may not"]]
+    probe += [ROWS["a Deployment is born with a fence"], ROWS["a service of who may not"], ROWS["an address of nobody"]]
 
     def all_refuse() -> bool | Unmet:
         return not (open_ := [row.path for row in probe if refusal(inhabited, row) is None]) or Unmet(open_)

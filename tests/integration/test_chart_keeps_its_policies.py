@@ -14,6 +14,7 @@ import yaml
 
 from harness.chart import chart_objects, render_chart
 from harness.kube import Manifest
+from hetserve.api.names import ADMISSION_POLICIES
 
 pytestmark = pytest.mark.cluster  # helm is one of the tools that are built
 
@@ -220,7 +221,7 @@ def test_every_pod_keeps_to_the_nodes_and_the_images_that_were_given(
 def test_what_is_switched_off_is_left_out_and_nothing_else(choice: Choice, chart: tuple[Manifest, ...]) -> None:
     at = dict(zip(SWITCHES, choice, strict=True))
     kinds = Counter(document["kind"] for document in chart)
-    policies = 0 if at["admission"] else 4
+    policies = 0 if at["admission"] else len(ADMISSION_POLICIES)
     assert kinds["ValidatingAdmissionPolicy"] == kinds["ValidatingAdmissionPolicyBinding"] == policies
     assert kinds["CustomResourceDefinition"] == (0 if at["crds"] else 3)
     jobs = {document["metadata"]["name"].rpartition("-")[2] for document in of_kind(chart, "Job")}

@@ -35,6 +35,8 @@ RENDERS = {
             *("--set", "metrics.prometheus.url=https://prometheus.monitoring.svc:9090/team"),
             *("--set", "metrics.prometheus.caSecret.name=prometheus-ca", "--set", "metrics.prometheus.timeout=2s"),
             *("--set", "admission.serviceAccounts={default,models/reader}"),
+            *("--set-json", 'routers=[{"name": "a", "namespaces": ["team"]}, {"name": "b", "namespaces": ["*"]}]'),
+            *("--set", "clusterDomain=corp.example"),
             *("--set", "metrics.prometheus.tokenSecret.name=reader", "--set", "metrics.allowQueries=true"),
             *(
                 "--set-json",
@@ -99,6 +101,13 @@ REFUSED = {
         "probes.readers[0].kind=ServiceAccount,probes.readers[0].name=p",
         "probes/readers/0",
     ),
+    "a router for nobody": ("routers[0].name=a", "routers/0"),
+    "a router with a long name": (f"routers[0].name={'n' * 16},routers[0].namespaces={{a}}", "routers/0/name"),
+    "a namespace of two routers": (
+        "routers[0].name=a,routers[0].namespaces={team},routers[1].name=b,routers[1].namespaces={x,team}",
+        "routers: namespace team is served by a and b: leave one",
+    ),
+    "a domain with a blank": ("clusterDomain=a b", "clusterDomain"),
     "an unknown value": ("extender.prot=1", "prot"),
     "a log level that no component knows": ("operator.logLevel=loud", "operator/logLevel"),
     "a saturation above one": ("operator.saturationThreshold=1.5", "saturationThreshold"),

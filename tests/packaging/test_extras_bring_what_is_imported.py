@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from harness import limits
 from testing.data import REPOSITORY
 
-COMPONENTS = {"operator": "hetserve_operator", "extender": "hetserve_extender", "twin": "hetserve_twin"}
+COMPONENTS = {name: f"hetserve_{name}" for name in ("operator", "extender", "twin", "router", "worker")}
 
 
 def installed_with(extra: str) -> set[str]:

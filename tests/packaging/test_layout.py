@@ -63,9 +63,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 def test_the_wheel_holds_every_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     names = wheel.namelist()
     top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert top == {"hetserve", "hetserve_operator", "hetserve_extender", "hetserve_shell", "hetserve_twin"}
+    components = {"hetserve_operator", "hetserve_extender", "hetserve_twin", "hetserve_router", "hetserve_worker"}
+    assert top == {"hetserve", "hetserve_services", "hetserve_shell", *components}
     for path in tracked(
-        *(f"{root}/**/*.py" for root in ("src", "operator", "scheduler_extender", "shell_kit", "twin"))
+        *(
+            f"{root}/**/*.py"
+            for root in ("src", "operator", "scheduler_extender", "shell_kit", "twin", "router", "worker")
+        )
     ):
         assert path.split("/", 1)[1] in names
 
@@ -78,7 +82,7 @@ def test_the_source_archive_holds_what_the_wheel_is_built_of_and_no_tests(
         archive.extractall(tmp_path, filter="data")
     (unpacked,) = (path for path in tmp_path.iterdir() if path.is_dir())
     files = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
-    folders = {"src", "operator", "scheduler_extender", "shell_kit", "twin", "crds"}
+    folders = {"src", "operator", "scheduler_extender", "shell_kit", "twin", "router", "worker", "crds"}
     beside = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", ".gitignore", "PKG-INFO"}
     assert {path.split("/")[0] for path in files} == folders | beside
     assert set(tracked(*folders)) - files == set()

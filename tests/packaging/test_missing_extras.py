@@ -84,6 +84,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "the operator": (("hetserve-operator", "--help"), "operator"),
     "the extender": (("hetserve-extender", "--help"), "extender"),
     "the twin": (("hetserve-twin", "--help"), "twin"),
+    "the router": (("hetserve-router", "--help"), "router"),
+    "the worker": (("hetserve-worker", "--help"), "worker"),
     "a cluster": (("hetserve", "gpus"), "cluster"),
     "a watch": (("hetserve", "gpus", "--watch"), "cluster"),
     "a picture": (("hetserve", "plan", SAMPLE, "--planner", "kairos", "--plot", "a.png"), "plot"),

@@ -23,8 +23,8 @@ MINE: tuple[tuple[str, dict[str, int]], ...] = (
     ("hetserve", {"late": 0}),
     ("threshold", {}),
     ("threshold", {"size": 1}),
-    ("clockwork_earliest", {}),
-    ("clockwork_least_wait", {}),
+    ("clockwork-earliest", {}),
+    ("clockwork-least-wait", {}),
 )
 mine = pytest.mark.parametrize(("name", "chosen"), MINE, ids=str)
 relaxed = settings(deadline=None, max_examples=examples(150))

@@ -11,9 +11,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from effort import examples
 from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
+from hetserve_services.exposition import metrics_text
 from hetserve_twin.devices import union_by_group
 from hetserve_twin.engine import LoadTwin, TracedLoad, Traffic
-from hetserve_twin.exposition import TwinCollector, metrics_text
+from hetserve_twin.twin import TwinCollector
 from twin_scene import facts, pod, trace
 
 NAMES = ("s", "t")

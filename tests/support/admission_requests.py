@@ -26,6 +26,8 @@ TENANT: Final = "tenant"
 """Has every right in its namespace."""
 PLAIN: Final = "writer"
 """May write InferenceServices, and create no pod."""
+PODDER: Final = "podder"
+"""May write InferenceServices and create pods, and no Service."""
 KUBELET: Final = f"system:node:{NODE}"
 COLLECTOR: Final = "system:serviceaccount:kube-system:pod-garbage-collector"
 """Of the controller manager: ends pods whose node is gone."""
@@ -142,6 +144,33 @@ def service(who: str, overrides: Mapping[str, Any], *words: str, name: str = "ne
 def edit_service(who: str, body: Manifest, *words: str, sub: str = "") -> Row:
     path = f"/apis/{names.API_VERSION}/namespaces/{SPACE}/inferenceservices/before{sub}"
     return Row(who, "PATCH", path, body, words, MERGE)
+
+
+ROUTER: Final = f"hetserve-router-default.{names.SYSTEM_NAMESPACE}.svc.cluster.local"
+DISPATCH: Final = {"spec.dispatch": {"ports": {"http": 8000}}}
+"""Of a service that is dispatched to."""
+
+
+def address(name: str = "new", owner: str | None = None, uid: str = "a", **spec: Any) -> Manifest:
+    """The Service that is the address of an InferenceService. owner: its name, by default the same; uid: of it."""
+    reference = {"apiVersion": names.API_VERSION, "kind": "InferenceService", "name": owner or name, "uid": uid}
+    metadata: Manifest = {"name": name, "namespace": SPACE, "labels": {names.LABEL_SERVICE: name}}
+    made = {"type": "ExternalName", "externalName": ROUTER, "ports": [{"port": 80}], **spec}
+    metadata["ownerReferences"] = [reference | {"controller": True}]
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": made}
+
+
+def create_address(who: str, manifest: Manifest, *words: str) -> Row:
+    return Row(who, "POST", f"/api/v1/namespaces/{SPACE}/services", manifest, words)
+
+
+def edit_address(name: str, body: Manifest, *words: str) -> Row:
+    return Row(OPERATOR, "PATCH", f"/api/v1/namespaces/{SPACE}/services/{name}", body, words, MERGE)
+
+
+def delete_address(name: str, *words: str) -> Row:
+    body = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]}
+    return Row(OPERATOR, "DELETE", f"/api/v1/namespaces/{SPACE}/services/{name}", body, words)
 
 
 def template(account: str) -> Manifest:
@@ -342,6 +371,43 @@ ROWS: Final[Mapping[str, Row]] = {
     "a label by who may not": edit_service(PLAIN, {"metadata": {"labels": {"team": "a"}}}),
     "a finalizer by who may not": edit_service(PLAIN, {"metadata": {"finalizers": ["example.com/a"]}}),
     "the operator's status": edit_service(OPERATOR, {"status": {"observedGeneration": 1}}, sub="/status"),
+    "dispatch by who may create Services": service(TENANT, DISPATCH),
+    "dispatch by who may not": service(
+        PODDER, DISPATCH, f"spec.dispatch: {PODDER} may not create Services in namespace {SPACE}", "verb create"
+    ),
+    "a service without dispatch of who may create no Services": service(PODDER, {}),
+    "another policy of dispatch by who may not": edit_service(
+        PODDER, {"spec": {"dispatch": {"policy": "kairos"}}}, "may not create Services"
+    ),
+    "dispatch is taken away by who may not": edit_service(PODDER, {"spec": {"dispatch": None}}),
+    "another load beside dispatch by who may not": edit_service(PODDER, {"spec": {"load": {"expectedQPS": 9}}}),
+    # Addresses
+    "an address": create_address(OPERATOR, address()),
+    "a Service of anybody": create_address(TENANT, address(externalName="example.com")),
+    "an address that leads to nobody's router": create_address(
+        OPERATOR, address(externalName="example.com"), "leads to a router of its release"
+    ),
+    "an address that leads to another service of the release": create_address(
+        OPERATOR, address(externalName=ROUTER.replace("router-default", "operator")), "leads to a router"
+    ),
+    "an address with IP addresses": create_address(OPERATOR, address(externalIPs=["192.0.2.1"]), "leads to a router"),
+    "a Service of pods by the operator": create_address(
+        OPERATOR, address(type="ClusterIP", externalName=None, selector={"app": "a"}), "of type ExternalName"
+    ),
+    "an address of nobody": create_address(
+        OPERATOR, with_metadata(address(), ownerReferences=[]), "ownerReferences: hetserve's operator writes no Service"
+    ),
+    "an address of another name": create_address(OPERATOR, address(owner="other"), "of the same name"),
+    "an address without our label": create_address(
+        OPERATOR, with_metadata(address(), labels={}), "metadata.labels", names.LABEL_SERVICE
+    ),
+    "the operator corrects an address": edit_address("before", {"spec": {"externalName": ROUTER}}),
+    "the operator leads an address elsewhere": edit_address(
+        "before", {"spec": {"externalName": "example.com"}}, "leads to a router"
+    ),
+    "the operator takes a Service over": edit_address("theirs", address("theirs"), "writes no Service"),
+    "the operator deletes an address": delete_address("before"),
+    "the operator deletes a Service of somebody else": delete_address("theirs", "writes no Service"),
     "the default account": service(TENANT, template("default")),
     "an account that is allowed": service(TENANT, template("reader")),
     "an account that is allowed here": service(TENANT, template("here")),

@@ -147,6 +147,8 @@ ON_KIND: Final = ("helm test hetserve --namespace hetserve-system --logs --timeo
 """Those that need containers which run."""
 
 _NEEDS_AN_ENGINE: Final = "needs a container engine; `make e2e-kind` builds the same images by images.build"
+_WORKER: Final = "serves until it is ended; tests/unit/worker/test_worker_process.py runs its like on free ports"
+_ROUTER: Final = "serves until it is ended; tests/unit/router/test_router_process.py runs its like on free ports"
 NOT_RUN: Final[Mapping[str, str]] = {
     "cosign verify REGISTRY/hetserve/operator:VERSION --certificate-identity-regexp"
     " '^https://github.com/OWNER/REPOSITORY/.github/workflows/release.yml@refs/tags/v'"
@@ -160,6 +162,16 @@ NOT_RUN: Final[Mapping[str, str]] = {
     "make images-report": "needs a container engine with the images",
     "make test": "is what runs these tests",
     "pip install 'hetserve[twin]'": "needs a release on an index, and there is none yet",
+    "pip install 'hetserve[worker]'": "needs a release on an index, and there is none yet",
+    "hetserve-worker --model digits --listen 127.0.0.1:9000": _WORKER,
+    "hetserve-worker --model echo --name rm2 --listen 127.0.0.1:9001 --listen 127.0.0.1:9002 --profile rm2.yaml"
+    " --instance-type g4dn.xlarge --seed 7": _WORKER,
+    "curl http://127.0.0.1:9000/v2/models/digits": _WORKER,
+    "pip install 'hetserve[router,worker]'": "needs a release on an index, and there is none yet",
+    "hetserve-worker --model echo --name rm2 --listen 127.0.0.1:9100": _ROUTER,
+    "hetserve-router --manifests manifests/samples/rm2.yaml --instances instances.yaml --port 9000": _ROUTER,
+    'curl --json \'{"inputs": [{"name": "x", "shape": [3], "datatype": "INT64", "data": [1, 2, 3]}]}\''
+    " -H 'Host: rm2.default' http://127.0.0.1:9000/v2/models/rm2/infer": _ROUTER,
 }
 """With the reason."""
 

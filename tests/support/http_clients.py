@@ -70,12 +70,12 @@ class Client:
         body = await asyncio.wait_for(self.reader.readexactly(int(headers.get("content-length", 0))), limits.ANSWER)
         return int(status.split()[1]), body, headers
 
-    async def refused(self) -> tuple[int, str]:
+    async def refused(self, key: str = "Error") -> tuple[int, str]:
         """Status and text of a refusal, after which the server has closed its side."""
         status, body, headers = await self.answer()
         assert headers["connection"] == "close"
         assert await asyncio.wait_for(self.reader.read(), limits.ANSWER) == b""
-        return status, json.loads(body)["Error"]
+        return status, json.loads(body)[key]
 
     async def closed(self) -> bytes:
         """What comes until the server closes."""

@@ -8,8 +8,8 @@ from typing import Any
 from hetserve.base.units import QPS, Seconds
 from hetserve.demand import BatchMix
 from hetserve.demand.trace import LoadTrace
-from hetserve_twin.engine import LoadTwin, ReadyPod, TracedLoad
-from hetserve_twin.systems import ServiceFacts
+from hetserve_services.facts import ReadyPod, ServiceFacts
+from hetserve_twin.engine import LoadTwin, TracedLoad
 from testing import planning
 
 TYPES: Mapping[str, int] = {"fast": 10, "slow": 20}

@@ -18,6 +18,7 @@ WHAT_TAKES_LONG: Final = {
     "hetserve-operator": "hetserve_operator.main",
     "hetserve-extender": "hetserve_extender.main",
     "hetserve-twin": "hetserve_twin.main",
+    "hetserve-worker": "hetserve_worker.main",
 }
 """By command, the module of which it imports nearly all."""
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from hetserve.base.units import MiB, Seconds
 from hetserve.dispatch.kernel import Floats, Integers
+from hetserve_services.facts import Place
 
-Place = tuple[str, str]
-"""Node and GPU id, as a bound pod names its GPU."""
 WINDOW: Final = Seconds(1.0)
 """Least time over which a share is taken."""
 

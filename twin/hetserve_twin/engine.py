@@ -20,16 +20,15 @@ from hetserve.serving.services import GpuInstance
 from hetserve.serving.session import Occupancy, Outcomes, Session
 from hetserve.serving.system import System
 from hetserve.simulation.workload import draw_sizes, draw_workload
-from hetserve_twin.devices import DeviceUse, Place, union_by_group
-from hetserve_twin.figures import InstanceFigures, Seat, ServiceFigures
-from hetserve_twin.systems import Key, ServiceFacts, Truth, shared_services, threshold_batches
+from hetserve_services.facts import Key, ReadyPod, ServiceFacts, threshold_batches
+from hetserve_services.figures import STAYS, InstanceFigures, Seat, ServiceFigures
+from hetserve_twin.devices import DeviceUse, union_by_group
+from hetserve_twin.systems import Truth, shared_services
 
 log = logging.getLogger(__name__)
 
 STEP: Final = Seconds(0.25)
 """Most that is played at once: a trace's rate is looked up once per step."""
-STAYS: Final = Seconds(60.0)
-"""How long the figures of an instance that is gone are kept, so that the last of them are scraped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +41,6 @@ class TracedLoad:
     trace: LoadTrace
     factors: Mapping[str, float] = field(default_factory=dict)
     mix: BatchMix | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReadyPod:
-    """A pod that serves. devices: its GPUs, as (node, id)."""
-
-    uid: str
-    name: str
-    key: Key
-    type: str
-    devices: tuple[Place, ...] = ()
-
-    @property
-    def instance(self) -> GpuInstance:
-        # On several GPUs it meets its neighbours on the first.
-        gpu = "/".join(self.devices[0]) if self.devices else f"pod {self.uid}"
-        return GpuInstance("/".join(self.key), self.type, gpu)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +183,7 @@ class LoadTwin:
             return
         ready = {pod.uid: pod for pod in pods if pod.key in self._played and self._has_profile(pod)}
         pods = sorted(ready.values(), key=lambda pod: (pod.key, pod.name, pod.uid))
-        joined = self._run.stand({pod.uid: pod.instance for pod in pods})
+        joined = self._run.stand({pod.uid: _instance(pod) for pod in pods})
         self._row_of += [self._seat(ready[uid]) for uid in joined]
 
     def _has_profile(self, pod: ReadyPod) -> bool:
@@ -290,6 +272,12 @@ class LoadTwin:
                 seat.gone_at = self.now
             if self.now - seat.gone_at > STAYS:
                 del self._rows[series]
+
+
+def _instance(pod: ReadyPod) -> GpuInstance:
+    # On several GPUs it meets its neighbours on the first.
+    gpu = "/".join(pod.devices[0]) if pod.devices else f"pod {pod.uid}"
+    return GpuInstance("/".join(pod.key), pod.type, gpu)
 
 
 def compile_loop(policy: str) -> None:

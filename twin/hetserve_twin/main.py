@@ -14,6 +14,7 @@ from hetserve.base.files import UnreadableError
 from hetserve.demand import parse_batches
 from hetserve.demand.trace import read_trace
 from hetserve.profiles.latency_factors import factor_of
+from hetserve_services.facts import Key
 from hetserve_shell import process
 from hetserve_shell.kube.client import KubernetesApi
 from hetserve_shell.kube.connection import ApiConnection
@@ -21,7 +22,6 @@ from hetserve_shell.kube.reviews import REVIEW_CONNECTIONS
 from hetserve_shell.tasks import garbage
 from hetserve_twin.engine import TracedLoad
 from hetserve_twin.settings import LoadSettings, TwinSettings
-from hetserve_twin.systems import Key
 from hetserve_twin.twin import Twin
 
 EXIT_BAD_INPUT: Final = 2

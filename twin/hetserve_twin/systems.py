@@ -9,37 +9,13 @@ import numpy as np
 
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import Seconds
-from hetserve.demand import BatchMix
 from hetserve.dispatch import LatencyModel, Policy
 from hetserve.profiles import DenseLatency, LatencyProfile, dense, profile_from_spec
 from hetserve.profiles.latency_factors import factor_of
 from hetserve.profiles.sharing import compute_share
 from hetserve.serving.services import Neighbour, Service, compute_use
 from hetserve.serving.system import FEASIBILITY_PERCENTILE, System
-
-Key = tuple[str, str]
-"""Namespace and name of a service."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceFacts:
-    """A service as it is declared now. profiles: by instance type; shares: types on which its instances share GPUs."""
-
-    namespace: str
-    name: str
-    model: str
-    slo: Seconds
-    mix: BatchMix
-    profiles: Mapping[str, ModelProfile]
-    shares: frozenset[str] = frozenset()
-
-    @property
-    def key(self) -> Key:
-        return self.namespace, self.name
-
-    @property
-    def title(self) -> str:
-        return f"{self.namespace}/{self.name}"
+from hetserve_services.facts import Key, ServiceFacts
 
 
 @dataclass(slots=True)
@@ -103,11 +79,3 @@ def shared_services(
         )
         for key, (facts, system, truth) in known.items()
     ]
-
-
-def threshold_batches(facts: ServiceFacts) -> set[int]:
-    """Batch sizes at which the service's instances differ or that its mix has: bounds of the batch-size histogram."""
-    specs = [profile.spec for profile in facts.profiles.values()]
-    tables = {entry.batch for spec in specs for entry in spec.latency.table or ()}
-    limits = {spec.max_batch for spec in specs if spec.max_batch is not None}
-    return {*facts.mix.batches, *tables, *limits}

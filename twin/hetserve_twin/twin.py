@@ -4,22 +4,106 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from hetserve.base.units import Seconds
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from hetserve.base.units import MiB, Millionths, Seconds
+from hetserve.demand import contract
 from hetserve.profiles.sharing import ONE
+from hetserve.reconcile.cluster.observed import NodeFact, PodFact, node_fact, pod_fact
+from hetserve_services.discovery import ServiceDiscovery
+from hetserve_services.exposition import Families, ServingCollector, metrics_text
+from hetserve_services.facts import Key, Place, ReadyPod
 from hetserve_shell.http.probes import LIMITS, probe_server
 from hetserve_shell.http.server import allotted, listen
 from hetserve_shell.kube.client import ApiServer
+from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
 from hetserve_shell.kube.reviews import check_of
-from hetserve_twin.cluster import Cluster
+from hetserve_shell.kube.store import Store
+from hetserve_twin.devices import Device
 from hetserve_twin.engine import LoadTwin, TracedLoad, compile_loop
-from hetserve_twin.exposition import TwinCollector, metrics_text
 from hetserve_twin.settings import TwinSettings
-from hetserve_twin.systems import Key
+
+
+class Cluster(ServiceDiscovery):
+    """What is found of the services that are played, and of nodes. keys: those services."""
+
+    def __init__(self, api: ApiServer, keys: Collection[Key], slowdown: Millionths) -> None:
+        super().__init__(api, frozenset(keys), slowdown)
+        self.nodes: Store[NodeFact] = Store(node_fact)
+        self.pods: Store[PodFact] = Store(pod_fact, lambda pod: pod.unread)
+        self.reflectors.append(Reflector(api, "/api/v1/nodes", self.nodes))
+        self.reflectors.append(Reflector(api, "/api/v1/pods", self.pods, UNFINISHED_PODS))
+        self.pods.subscribe(lambda _before, _after: self.moved.set())
+
+    def ready(self) -> Iterator[ReadyPod]:
+        """Pods of services that are Ready and not being deleted."""
+        for pod in self.pods:
+            if pod.ready and not pod.terminating and pod.service and pod.instance_type and pod.node:
+                key = (pod.namespace, pod.service)
+                if key in self._matters:
+                    yield ReadyPod(pod.uid, pod.name, key, pod.instance_type, tuple(_places(pod)))
+
+    def devices(self) -> list[Device]:
+        """GPUs of all nodes, with the memory that pods have taken: so many MiB, or all of it."""
+        taken: dict[Place, float] = {}
+        for pod in self.pods:
+            for place in _places(pod):
+                taken[place] = taken.get(place, 0) + (math.inf if pod.whole_gpu else pod.gpu_memory)
+        return [
+            Device(node.name, gpu.id, index, gpu.product, gpu.memory_mib, MiB(int(min(used, gpu.memory_mib))))
+            for node in sorted(self.nodes, key=lambda node: node.name)
+            for index, gpu in enumerate(node.gpus)
+            for used in (taken.get((node.name, gpu.id), 0),)
+        ]
+
+
+def _places(pod: PodFact) -> Iterator[Place]:
+    if pod.node and pod.gpu:
+        for gpu in pod.gpu.split(","):
+            yield pod.node, gpu
+
+
+TARGET: Final = "hetserve_twin_target_qps"
+LAG: Final = "hetserve_twin_lag_seconds"
+
+
+class TwinCollector(ServingCollector):
+    """Metrics of a twin; devices: the GPUs that there are. lag: seconds that the play is behind."""
+
+    def __init__(self, twin: LoadTwin, devices: Callable[[], Iterable[Device]], lag: Callable[[], float]) -> None:
+        super().__init__(twin.services, twin.instances, lambda: twin.now)
+        self._twin, self._devices, self._lag = twin, devices, lag
+
+    def _own(self) -> list[Metric]:
+        gpu = contract.GPU_LABELS
+        return [
+            GaugeMetricFamily(contract.GPU_UTILISATION, "GPU utilization (in %).", labels=gpu),
+            GaugeMetricFamily(contract.GPU_MEMORY_USED, "Framebuffer memory used (in MiB).", labels=gpu),
+            GaugeMetricFamily(contract.GPU_MEMORY_FREE, "Framebuffer memory free (in MiB).", labels=gpu),
+            GaugeMetricFamily(TARGET, "Rate of the trace now, queries/s.", labels=contract.SERVICE_LABELS),
+            GaugeMetricFamily(LAG, "Time by which the play is behind."),
+        ]
+
+    def _add_own(self, families: Families) -> None:
+        for figures in self._twin.services.values():
+            families[TARGET].add_metric((*figures.key, figures.model), figures.rate)
+        for device in self._devices():
+            self._add_device(families, device)
+        families[LAG].add_metric([], self._lag())
+
+    def _add_device(self, families: Families, device: Device) -> None:
+        labels = [str(device.index), device.id, f"nvidia{device.index}", device.product, device.node]
+        percent = self._twin.devices.percent.get(device.place, 0.0)
+        families[contract.GPU_UTILISATION].add_metric(labels, percent)
+        families[contract.GPU_MEMORY_USED].add_metric(labels, device.used)
+        families[contract.GPU_MEMORY_FREE].add_metric(labels, device.memory - device.used)
+
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +194,7 @@ class Twin:
         """Takes over what has changed in the cluster."""
         redeclared, moved = self.cluster.redeclared, self.cluster.moved
         if redeclared.is_set():
-            self.engine.declare(self.cluster.declared())
+            self.engine.declare(facts for _, facts in self.cluster.declared())
         if redeclared.is_set() or moved.is_set():
             self.engine.stand(self.cluster.ready())
         redeclared.clear()

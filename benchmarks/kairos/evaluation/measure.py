@@ -167,8 +167,8 @@ SCHEMES: Final = {
     "kairos": "Kairos",
     "fcfs": "FCFS (Ribbon)",
     "threshold": "DRS",
-    "clockwork_earliest": "CLKWRK (a)",
-    "clockwork_least_wait": "CLKWRK (b)",
+    "clockwork-earliest": "CLKWRK (a)",
+    "clockwork-least-wait": "CLKWRK (b)",
     "hetserve": "hetserve (ours)",
 }
 

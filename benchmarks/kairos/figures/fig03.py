@@ -17,7 +17,7 @@ from hetserve.dispatch import make_policy
 TITLE: Final = "Fig. 3: the same configurations under other dispatchers (RM2)"
 
 _CONFIGURATIONS: Final = tuple(counts_of(*row) for row in ((3, 1, 3, 0), (2, 0, 9, 0), (1, 4, 2, 0)))
-_RIVALS: Final = ("fcfs", "threshold", "clockwork_earliest", "clockwork_least_wait")
+_RIVALS: Final = ("fcfs", "threshold", "clockwork-earliest", "clockwork-least-wait")
 _SHOWN: Final = (*_RIVALS, "kairos", "hetserve")
 
 

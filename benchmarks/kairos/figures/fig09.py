@@ -11,7 +11,7 @@ from benchmarks.reporting import Json, table, verdict
 
 TITLE: Final = "Fig. 9: Kairos against other schemes, each at its own best configuration"
 
-_SHOWN: Final = ("fcfs", "threshold", "clockwork_earliest", "clockwork_least_wait", "kairos", "hetserve")
+_SHOWN: Final = ("fcfs", "threshold", "clockwork-earliest", "clockwork-least-wait", "kairos", "hetserve")
 
 
 def measure(scale: Scale) -> Json:
@@ -43,9 +43,9 @@ def describe(data: Json) -> str:
 
 def _claims(data: Json, over: dict[str, dict[str, float]]) -> list[str]:
     ribbon = list(over["fcfs"].values())
-    rivals = [r for name in ("threshold", "clockwork_earliest", "clockwork_least_wait") for r in over[name].values()]
+    rivals = [r for name in ("threshold", "clockwork-earliest", "clockwork-least-wait") for r in over[name].values()]
     above = all(
-        min(e["threshold"], e["clockwork_least_wait"], e["clockwork_earliest"]) > e["fcfs"] for e in data.values()
+        min(e["threshold"], e["clockwork-least-wait"], e["clockwork-earliest"]) > e["fcfs"] for e in data.values()
     )
     weakest = min(min(ratios.values()) for ratios in over.values())
     near = [entry["kairos"] / entry["oracle"] for entry in data.values()]

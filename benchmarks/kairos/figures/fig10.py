@@ -15,7 +15,7 @@ from hetserve.planning import Counts
 
 TITLE: Final = "Fig. 10: evaluations with the search of Kairos+ under every scheme"
 
-_SCHEMES: Final = ("kairos", "hetserve", "clockwork_least_wait", "clockwork_earliest", "threshold", "fcfs")
+_SCHEMES: Final = ("kairos", "hetserve", "clockwork-least-wait", "clockwork-earliest", "threshold", "fcfs")
 
 
 def used(scale: Scale) -> Scale:

@@ -29,7 +29,7 @@ def used(scale: Scale) -> Scale:
 
 def measure(scale: Scale) -> Json:
     case = Case("RM2", batches=BATCHES)
-    names = ("fcfs", "threshold", "clockwork_least_wait", "clockwork_earliest", "kairos", "hetserve")
+    names = ("fcfs", "threshold", "clockwork-least-wait", "clockwork-earliest", "kairos", "hetserve")
 
     def explore(scheme: str) -> Json:
         def evaluate(counts: Counts) -> float:

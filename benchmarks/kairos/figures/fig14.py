@@ -19,8 +19,8 @@ _REFERENCE_FIRST: Final = {
     "kairos": 128.1,
     "fcfs": 23.7,
     "threshold": 111.9,
-    "clockwork_earliest": 89.4,
-    "clockwork_least_wait": 121.1,
+    "clockwork-earliest": 89.4,
+    "clockwork-least-wait": 121.1,
 }
 
 
@@ -57,7 +57,7 @@ def describe(data: Json) -> str:
         f"- Bound and Kairos are close: Kairos holds {_shares(data, 'kairos')} of the bound, hetserve "
         f"{_shares(data, 'hetserve')}.\n"
         f"- Other dispatchers fall below it: FCFS {_shares(data, 'fcfs')}, DRS {_shares(data, 'threshold')}, CLKWRK "
-        f"(a) {_shares(data, 'clockwork_earliest')}; CLKWRK (b) hardly: {_shares(data, 'clockwork_least_wait')}.\n\n"
+        f"(a) {_shares(data, 'clockwork-earliest')}; CLKWRK (b) hardly: {_shares(data, 'clockwork-least-wait')}.\n\n"
         + picture("fig14", "The ten highest bounds of RM2 under every dispatcher")
     )
 

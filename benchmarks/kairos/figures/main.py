@@ -16,7 +16,7 @@ from hetserve.dispatch import make_policy
 
 TITLE: Final = "Main table: allowable throughput at 2.5 $/h (queries/s)"
 
-COMPETITORS: Final = ("fcfs", "threshold", "clockwork_earliest", "clockwork_least_wait")
+COMPETITORS: Final = ("fcfs", "threshold", "clockwork-earliest", "clockwork-least-wait")
 _SCALED: Final = "homogeneous"
 _TRUE_BEST: Final = "kairos_best"
 

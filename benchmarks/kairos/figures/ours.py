@@ -28,7 +28,7 @@ def measure(scale: Scale) -> Json:
     out: Json = {}
     for model in MODELS:
         plan = kairos_plan(Case(model))
-        theirs = {name: others[model][name]["qps"] for name in ("kairos", "clockwork_least_wait")}
+        theirs = {name: others[model][name]["qps"] for name in ("kairos", "clockwork-least-wait")}
         out[model] = {
             "best": rates[model, "own best"],
             "rates": theirs | {"hetserve": rates[model, "pick"]["qps"]},
@@ -83,7 +83,7 @@ def _run(model: str, policy: str, rate: float, scale: Scale) -> Json:
 
 def describe(data: Json) -> str:
     over = {m: e["rates"]["hetserve"] / e["rates"]["kairos"] for m, e in data.items()}
-    clock = {m: e["rates"]["hetserve"] / e["rates"]["clockwork_least_wait"] for m, e in data.items()}
+    clock = {m: e["rates"]["hetserve"] / e["rates"]["clockwork-least-wait"] for m, e in data.items()}
     lp = {m: e["rates"]["hetserve"] / e["lp"] for m, e in data.items()}
     rows = [
         ["Kairos", *(qps(e["rates"]["kairos"]) for e in data.values())],
@@ -116,7 +116,7 @@ _OWN: Final = {"kairos": "kairos at kairos's rate", "hetserve": "hetserve at het
 def _at_own_best(data: Json) -> list[list[str]]:
     """Where our own best configuration is not Kairos's pick."""
     best = {model: entry["best"] for model, entry in data.items()}
-    clock = {m: e["best"]["qps"] / e["rates"]["clockwork_least_wait"] for m, e in data.items()}
+    clock = {m: e["best"]["qps"] / e["rates"]["clockwork-least-wait"] for m, e in data.items()}
     return [
         ["ours at its own best", *(f"{qps(b['qps'])} {b['counts']}" for b in best.values())],
         ["the same / Kairos there", *(f"{b['qps'] / b['kairos']:.3f}" for b in best.values())],

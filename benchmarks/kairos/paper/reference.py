@@ -15,8 +15,8 @@ RUNS: Final = {
         "oracle": 7418.0,
         "fcfs": 3505.0,
         "threshold": 5503.0,
-        "clockwork_earliest": 5398.0,
-        "clockwork_least_wait": 5875.0,
+        "clockwork-earliest": 5398.0,
+        "clockwork-least-wait": 5875.0,
     },
     "RM2": {
         "bound": 143.4,
@@ -25,8 +25,8 @@ RUNS: Final = {
         "oracle": 143.3,
         "fcfs": 73.7,
         "threshold": 111.2,
-        "clockwork_earliest": 97.0,
-        "clockwork_least_wait": 119.3,
+        "clockwork-earliest": 97.0,
+        "clockwork-least-wait": 119.3,
     },
 }
 CONFIGURATIONS: Final = {
@@ -34,15 +34,15 @@ CONFIGURATIONS: Final = {
         "kairos": "(1,0,13,0)",
         "fcfs": "(4,0,2,0)",
         "threshold": "(1,0,13,0)",
-        "clockwork_earliest": "(2,0,9,0)",
-        "clockwork_least_wait": "(1,0,13,0)",
+        "clockwork-earliest": "(2,0,9,0)",
+        "clockwork-least-wait": "(1,0,13,0)",
     },
     "RM2": {
         "kairos": "(1,0,13,0)",
         "fcfs": "(3,0,6,0)",
         "threshold": "(1,0,13,0)",
-        "clockwork_earliest": "(2,0,9,0)",
-        "clockwork_least_wait": "(1,0,13,0)",
+        "clockwork-earliest": "(2,0,9,0)",
+        "clockwork-least-wait": "(1,0,13,0)",
     },
 }
 SPEARMAN: Final = {"NCF": {"top": 0.71, "all": 0.40}, "RM2": {"top": 0.96, "all": 0.98}}

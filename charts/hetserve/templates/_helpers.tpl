@@ -161,6 +161,34 @@ A pod that has ended (evicted, say) places nothing, and stays when the Deploymen
 {{ printf "system:serviceaccount:%s:%s-%s" .root.Release.Namespace (include "hetserve.fullname" .root) .component | quote }}
 {{- end }}
 
+{{/*
+The routers as the operator knows them, JSON: name of Service and Lease, and namespaces. A namespace belongs to one.
+*/}}
+{{- define "hetserve.routers" -}}
+{{- $seen := dict }}
+{{- $found := list }}
+{{- range .Values.routers }}
+{{- $name := .name }}
+{{- range .namespaces }}
+{{- if hasKey $seen . }}
+{{- fail (printf "routers: namespace %s is served by %s and %s: leave one" . (get $seen .) $name) }}
+{{- end }}
+{{- $_ := set $seen . $name }}
+{{- end }}
+{{- $found = append $found (dict "name" (printf "%s-router-%s" (include "hetserve.fullname" $) $name) "namespaces" .namespaces) }}
+{{- end }}
+{{- toJson $found }}
+{{- end }}
+
+{{/* DNS names of the routers' Services, JSON */}}
+{{- define "hetserve.routerHosts" -}}
+{{- $found := list }}
+{{- range include "hetserve.routers" . | fromJsonArray }}
+{{- $found = append $found (printf "%s.%s.svc.%s" .name $.Release.Namespace $.Values.clusterDomain) }}
+{{- end }}
+{{- toJson $found }}
+{{- end }}
+
 {{/* Binding of an admission policy that refuses; call with (dict "root" $ "policy" "hetserve-pods") */}}
 {{- define "hetserve.admissionBinding" -}}
 apiVersion: admissionregistration.k8s.io/v1

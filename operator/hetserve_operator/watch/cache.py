@@ -40,6 +40,7 @@ BY_TYPE: Final = "instance type"
 BY_NAMESPACE: Final = "namespace"
 BY_TARGET: Final = "target"
 """Index of scalers: namespace and name of the Deployment that they change."""
+ADDRESSES_PATH: Final = "/api/v1/services"
 SCALERS_PATH: Final = "/apis/autoscaling/v2/horizontalpodautoscalers"
 
 Fact = TypeVar("Fact", NodeFact, PodFact, SliceFact)
@@ -62,6 +63,8 @@ class Cache:
         self.slices: Store[SliceFact] = Store(slice_fact)
         self.slices.subscribe(_follow(self.capacity.put_slice, self.capacity.drop_slice))
         self.scalers: Store[ScalerFact] = Store(scaler_fact, index={BY_TARGET: lambda s: (s.namespace, s.deployment)})
+        self.addresses: set[Key] = set()
+        """Services with our label, as watched: each is read before it counts."""
         self.inputs: dict[str, Store[Any]] = {kind.name: _inputs(kind.name) for kind in KINDS if kind.planned_from}
         self.inputs[INSTANCE_TYPE.name].subscribe(self._types_changed)
         self._types: tuple[Types, tuple[Broken, ...]] | None = None

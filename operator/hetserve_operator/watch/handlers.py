@@ -28,7 +28,7 @@ from hetserve.reconcile.cluster.observed import (
 from hetserve.reconcile.deployments.build import may_be_of
 from hetserve_operator.memory import Interests
 from hetserve_operator.revisions import DEPLOYMENTS, PODS
-from hetserve_operator.watch.cache import BY_MODEL, BY_NAMESPACE, SCALERS_PATH, Cache
+from hetserve_operator.watch.cache import ADDRESSES_PATH, BY_MODEL, BY_NAMESPACE, SCALERS_PATH, Cache
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.connection import RawObject
@@ -96,6 +96,12 @@ class EventHandlers:
 
     def scaler(self, raw: RawObject, *, deleted: bool) -> None:
         _take(self._cache.scalers, raw, deleted=deleted)
+
+    def address(self, raw: RawObject, *, deleted: bool) -> None:
+        """A Service with our label; one that has lost it is told as deleted."""
+        key = Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
+        (self._cache.addresses.discard if deleted else self._cache.addresses.add)(key)
+        self._add(key)
 
     def _service_changed(self, before: ServiceOutline | None, after: ServiceOutline | None) -> None:
         """A service that is new or gone in a list, with no event of its own."""
@@ -223,6 +229,7 @@ def watched(feed: EventHandlers, *, without: Collection[str] = ()) -> tuple[Watc
         Watched("/api/v1/pods", feed.pod),
         Watched(SCALERS_PATH, feed.scaler),
         Watched(names.RESOURCE_SLICES, feed.resource_slice),
+        Watched(ADDRESSES_PATH, feed.address, names.LABEL_SERVICE),
     )
     return tuple(one for one in (*ours, *others) if one.path not in without)
 

@@ -25,6 +25,7 @@ from hetserve.demand.queries import MetricsQuerySpec
 from hetserve.objects.metadata import OwnerReference
 from hetserve.planning.inputs import PlanSettings
 from hetserve.reconcile.cluster.observed import PodFact, ScalerFact, pod_fact, service_outline
+from hetserve.reconcile.deployments.address import may_have_address
 from hetserve.reconcile.deployments.ownership import (
     belongs,
     controller,
@@ -33,17 +34,16 @@ from hetserve.reconcile.deployments.ownership import (
     sort_pods,
     type_of,
 )
-from hetserve.reconcile.snapshot import ServiceSnapshot
+from hetserve.reconcile.snapshot import RouterEntry, ServiceSnapshot
 from hetserve_operator.memory import Interests, Memory
-from hetserve_operator.paths import deployments_path, lease_path, pods_path, replica_sets_path, service_path
+from hetserve_operator.paths import address_path, deployments_path, pods_path, replica_sets_path, service_path
 from hetserve_operator.revisions import DEPLOYMENTS, PODS, ListedRevisions, RequestedReplicas
 from hetserve_operator.watch.cache import SCALERS_PATH, Cache
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
-from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
+from hetserve_shell.kube.connection import RawObject
 from hetserve_shell.kube.pages import Pages, glance
 from hetserve_shell.kube.store import Store
-from hetserve_shell.leader.lease import signed
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class RestoredError(Exception):
 class Observer:
     """Reads the API for all services. books_compute: whether the extender books compute.
 
-    demand: what is known of a service's load, for what it wants measured.
+    demand: what is known of a service's load, for what it wants measured. router: that serves a namespace.
     """
 
     _api: ApiServer
@@ -88,6 +88,7 @@ class Observer:
     _now: Callable[[], datetime]
     _books_compute: Callable[[], bool] = lambda: True
     demand: Callable[[Key, MetricsQuerySpec | None], Demand | None] = lambda _key, _wanted: None
+    router: Callable[[str], RouterEntry | None] = lambda _namespace: None
     interests: Interests = field(default_factory=Interests, init=False)
     unread: set[str] = field(default_factory=set, init=False)
     """Paths of what may be missing and could not be listed at the start."""
@@ -184,6 +185,8 @@ class Observer:
             books_compute=self._books_compute(),
             demand=None if outline is None else memory.weighed(self.demand(key, outline.wanted), clock),
             scalers=self._scalers(service, deployments),
+            router=self.router(key.namespace),
+            address=await self._address(key, service),
             settings=self._planning,
         )
 
@@ -219,6 +222,13 @@ class Observer:
         sets = await self._of_service(replica_sets_path, key, at_least=ANY).all() if facts else []
         deployments, replica_sets = await self._owners(key, labelled, facts, sets)
         return tuple(sorted(deployments, key=_name)), *sort_pods(key.name, deployments, replica_sets, facts)
+
+    async def _address(self, key: Key, service: RawObject | None) -> RawObject | None:
+        """The Service of its name, where the service is dispatched to, or has been."""
+        if service is None:
+            return None
+        concerned = key in self._cache.addresses or may_have_address(service)
+        return await self._find(address_path(*key)) if concerned else None
 
     def _scalers(self, service: RawObject | None, deployments: _Deployments) -> tuple[ScalerFact, ...]:
         """Those of the service's own Deployments."""
@@ -297,42 +307,3 @@ def _some_are_to_end(deployments: list[RawObject], pods: _Pods) -> bool:
 
 def _name(raw: Mapping[str, Any]) -> str:
     return str(raw["metadata"]["name"])
-
-
-ASK_AGAIN: Final = 2.0
-"""Seconds between two reads until the extender says it."""
-
-
-class ExtenderLease:
-    """The extender's Lease, which says whether it books compute: until it does, no plan with shared GPUs is made.
-
-    name: empty: it is not read. changed: called when the answer has changed.
-    """
-
-    def __init__(self, api: ApiServer, namespace: str, name: str, changed: Callable[[], None]) -> None:
-        self._api = api
-        self._path = lease_path(namespace, name) if name else None
-        self._changed = changed
-        self._complaint = ""
-        self.books_compute = not name
-
-    async def read(self) -> None:
-        """Reads the Lease; without an answer, or a holder, what was known stays. Raises nothing of the API."""
-        if self._path is None:
-            return
-        try:
-            found = signed((await self._api.request("GET", self._path)).content(), names.ANNOTATION_BOOKS_COMPUTE)
-        except (ApiStatusError, ApiUnreachableError, ValueError) as error:
-            if self._complaint != (message := str(error)):  # once until it works again or the message changes
-                log.warning("%s cannot be read: %s", self._path, message)
-            self._complaint = message
-            return
-        self._complaint = ""
-        if found is not None and found != self.books_compute:
-            self.books_compute = found
-            log.info("the extender that leads %s compute", "books" if found else "does not say that it books")
-            self._changed()
-
-    def pause(self, usual: float) -> float:
-        """Seconds until the next read; usual: once the extender says that it books compute."""
-        return usual if self.books_compute else min(ASK_AGAIN, usual)

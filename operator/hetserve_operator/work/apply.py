@@ -11,6 +11,7 @@ from typing import Final
 
 from hetserve.api import names
 from hetserve.reconcile.cluster.api_messages import is_of_the_content
+from hetserve.reconcile.deployments.address import correction
 from hetserve.reconcile.deployments.ownership import is_ours
 from hetserve.reconcile.snapshot import (
     Apply,
@@ -20,13 +21,14 @@ from hetserve.reconcile.snapshot import (
     Render,
     Replace,
     Request,
+    WriteAddress,
     WriteDecisions,
     WriteFence,
     WriteStatus,
 )
 from hetserve.scaling.record.ring import appended, ring_manifest, ring_name, ring_of
 from hetserve_operator.leadership import NotLeadingError, Permit
-from hetserve_operator.paths import config_map_path, deployments_path, service_path
+from hetserve_operator.paths import address_path, config_map_path, deployments_path, service_path
 from hetserve_shell.kube.client import (
     APPLY_PATCH,
     JSON_PATCH,
@@ -92,6 +94,8 @@ class Writer:
                 answer = await self._write_status(request, permit)
             case WriteDecisions():
                 answer = await self._write_decisions(request, permit)
+            case WriteAddress():
+                answer = await self._write_address(request, permit)
         return answer
 
     async def _send(
@@ -198,13 +202,20 @@ class Writer:
         return await self._send(permit, "PUT", path, request.manifest)
 
     async def _delete(self, request: Delete, permit: Permit) -> RawObject:
-        body = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "propagationPolicy": "Background",
-            "preconditions": {"uid": request.uid, "resourceVersion": request.resource_version},
-        }
+        body = _deletion(request.uid, request.resource_version)
         return await self._send(permit, "DELETE", deployments_path(request.namespace, request.name), body)
+
+    async def _write_address(self, request: WriteAddress, permit: Permit) -> RawObject:
+        """Creates the Service if its name is free; changes and deletes it at exactly the resourceVersion found."""
+        path, found, wanted = address_path(request.namespace, request.name), request.found, request.wanted
+        if wanted is None:
+            assert found is not None  # noqa: S101  nothing else is deleted
+            meta = found["metadata"]
+            return await self._send(permit, "DELETE", path, _deletion(meta["uid"], meta["resourceVersion"]))
+        if found is not None:
+            return await self._send(permit, "PATCH", path, correction(found, wanted), MERGE_PATCH)
+        body = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": NEVER_STORED}}
+        return await self._send(permit, "PATCH", path, body, APPLY_PATCH)
 
     async def _fence(self, request: WriteFence, permit: Permit) -> RawObject:
         body = {"metadata": {"uid": request.uid, "labels": {names.LABEL_FENCE: request.stamp}}}
@@ -251,6 +262,13 @@ class Writer:
             known = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
         body = {**manifest, "metadata": {**manifest["metadata"], **known}}
         return await self._send(permit, "PATCH", _ring_path(request), body, APPLY_PATCH, force="true")
+
+
+def _deletion(uid: str, resource_version: str) -> RawObject:
+    """Options of a deletion at exactly this resourceVersion, of what belongs to the object in the background."""
+    preconditions = {"uid": uid, "resourceVersion": resource_version}
+    kind = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    return {**kind, "propagationPolicy": "Background", "preconditions": preconditions}
 
 
 def _ring_path(request: WriteDecisions) -> str:

@@ -5,7 +5,7 @@ Kept are bugs that cost money, over-commit a GPU, miss an SLO or lose a write:
 `planning`: what a plan pays for, serves in time and is checked for, its budget, and the slow-down of shared GPUs;
 `processes`: the fences between two leaders, and reads that are older than our own writes;
 `services`: what is taken for the load, when instances are added, kept and removed, budget cuts, and lost records;
-  what the serving engine loses or serves twice.
+  what the serving engine loses or serves twice; what a router sends again, holds or trusts wrongly.
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from collections import deque
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
-import httptools
+from hetserve_shell.http.calls import CallFailure, ClientConnection, KeptConnections
+from hetserve_shell.http.takers import Headers
 
 CONNECT_WITHIN: Final = 10.0
 LARGEST_ANSWER: Final = 64 << 20  # bytes
@@ -35,73 +35,35 @@ class NotSentError(Exception):
     """The caller withdrew the request."""
 
 
-class _Exchange(asyncio.Protocol):
-    """One connection, with one request at a time."""
+class _WholeAnswer:
+    """Listens to one answer, of at most `room` bytes."""
 
-    _transport: asyncio.Transport
-
-    def __init__(self, pool: HttpClient) -> None:
-        self._pool = pool
-        self._room = pool.largest
-        self._parser = httptools.HttpResponseParser(self)
-        self._answer: asyncio.Future[tuple[int, bytes]] | None = None
+    def __init__(self, room: int) -> None:
+        self.answer: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
+        self._largest = self._room = room
+        self._status = 0
         self._parts: list[bytes] = []
-        self.open = False
-        self.used = 0.0
 
-    def send(self, data: bytes) -> asyncio.Future[tuple[int, bytes]]:
-        self._parser = httptools.HttpResponseParser(self)
-        self._parts.clear()
-        self._room = self._pool.largest
-        self._answer = asyncio.get_running_loop().create_future()
-        self._transport.write(data)
-        return self._answer
+    def on_head(self, status: int, _headers: Headers) -> None:
+        self._status = status
 
-    def abort(self) -> None:
-        self.open = False
-        self._transport.abort()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-        self.open = True
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            self._fail(ConnectionEndedError(f"the answer is not HTTP/1.1: {error}"))
-            self.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.open = False
-        self._pool.forget(self)
-        self._fail(ConnectionEndedError(str(exc or "the server closed the connection")))
-
-    def on_body(self, part: bytes) -> None:
-        self._room -= len(part)
+    def on_piece(self, piece: bytes) -> None:
+        self._room -= len(piece)
         if self._room >= 0:
-            self._parts.append(part)
-            return
-        self._parts.clear()
-        self._fail(AnswerTooLargeError(self._pool.largest))
-        self.abort()
+            self._parts.append(piece)
+        else:
+            self.fail(AnswerTooLargeError(self._largest))
 
-    def on_message_complete(self) -> None:
-        status = self._parser.get_status_code()
-        if status < 200:  # interim
-            self._parts.clear()
-            return
-        answer, self._answer = self._answer, None
-        if not self._parser.should_keep_alive():
-            self.open = False
-            self._transport.close()
-        if answer is not None and not answer.done():
-            answer.set_result((status, b"".join(self._parts)))
+    def on_end(self) -> None:
+        if not self.answer.done():
+            self.answer.set_result((self._status, b"".join(self._parts)))
 
-    def _fail(self, error: Exception) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(error)
-        self._answer = None
+    def on_failed(self, _failure: CallFailure, reason: str) -> None:
+        self.fail(ConnectionEndedError(reason))
+
+    def fail(self, error: Exception) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
 
 
 class _Tunnel(asyncio.Protocol):
@@ -154,7 +116,7 @@ class HttpClient:
         self._proxy = urlsplit(proxy) if proxy else None
         self._authority = parts.netloc
         self._prefix = parts.path.rstrip("/")
-        self._idle: deque[_Exchange] = deque()
+        self._kept = KeptConnections()
         self._slots = asyncio.Semaphore(connections)
 
     async def request(
@@ -178,16 +140,23 @@ class HttpClient:
             f"Content-Length: {len(body)}",
         ]
         lines += [f"{name}: {value}" for name, value in headers.items()]
-        data = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
+        head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         await self._turn(timeout)
         try:
-            connection = self._kept() or await self._connect(deadline - loop.time())
+            connection = self._kept.take(KEPT_FOR) or await self._connect(deadline - loop.time())
             if unless is not None and (message := unless()):
-                self._keep(connection)
+                self._kept.keep(connection)
                 raise NotSentError(message)
-            return await self._exchange(connection, data, deadline, timeout)
+            listener = _WholeAnswer(self.largest)
+            call = connection.ask(head, body, listener)
+            timer = loop.call_at(deadline, listener.fail, TimeoutError(f"no answer within {timeout:g} s"))
+            try:
+                return await listener.answer
+            finally:
+                timer.cancel()
+                call.cancel()  # it may still bring this answer
         finally:
             self._slots.release()
 
@@ -202,39 +171,10 @@ class HttpClient:
         except TimeoutError:
             raise TimeoutError(f"no connection was free within {limit:g} s") from None
 
-    async def _exchange(self, connection: _Exchange, data: bytes, deadline: float, limit: float) -> tuple[int, bytes]:
-        answer = connection.send(data)
-        timer = asyncio.get_running_loop().call_at(deadline, _give_up, answer, limit)
-        try:
-            return await answer
-        except BaseException:
-            connection.abort()  # it may still bring this answer
-            raise
-        finally:
-            timer.cancel()
-            self._keep(connection)
-
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().abort()
+        self._kept.close()
 
-    def forget(self, connection: _Exchange) -> None:
-        if connection in self._idle:
-            self._idle.remove(connection)
-
-    def _keep(self, connection: _Exchange) -> None:
-        if connection.open:
-            connection.used = asyncio.get_running_loop().time()
-            self._idle.append(connection)
-
-    def _kept(self) -> _Exchange | None:
-        """The connection used last; drops those idle for too long."""
-        oldest = asyncio.get_running_loop().time() - KEPT_FOR
-        while self._idle and self._idle[0].used < oldest:
-            self._idle.popleft().abort()
-        return self._idle.pop() if self._idle else None
-
-    async def _connect(self, limit: float) -> _Exchange:
+    async def _connect(self, limit: float) -> ClientConnection:
         try:
             async with asyncio.timeout(min(limit, CONNECT_WITHIN)):
                 return await (self._connect_directly() if self._proxy is None else self._connect_through(self._proxy))
@@ -242,13 +182,14 @@ class HttpClient:
             message = str(error) or "nobody answers"
             raise ConnectionError(f"Cannot connect to {self._authority}: {message}") from error
 
-    async def _connect_directly(self) -> _Exchange:
-        _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: _Exchange(self), self._host, self._port, ssl=self._tls, server_hostname=self._server_name
+    async def _connect_directly(self) -> ClientConnection:
+        made = ClientConnection(self._kept)
+        await asyncio.get_running_loop().create_connection(
+            lambda: made, self._host, self._port, ssl=self._tls, server_hostname=self._server_name
         )
-        return connection
+        return made
 
-    async def _connect_through(self, proxy: SplitResult) -> _Exchange:
+    async def _connect_through(self, proxy: SplitResult) -> ClientConnection:
         loop = asyncio.get_running_loop()
         transport, tunnel = await loop.create_connection(_Tunnel, proxy.hostname or "", proxy.port or 80)
         try:
@@ -259,8 +200,8 @@ class HttpClient:
             transport.abort()
             raise
 
-    async def _over(self, tunnel: asyncio.Transport) -> _Exchange:
-        connection = _Exchange(self)
+    async def _over(self, tunnel: asyncio.Transport) -> ClientConnection:
+        connection = ClientConnection(self._kept)
         tunnel.set_protocol(connection)
         if self._tls is None:
             connection.connection_made(tunnel)
@@ -284,8 +225,3 @@ def _connect_request(target: str, proxy: SplitResult) -> bytes:
         user = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
         lines.append(f"Proxy-Authorization: Basic {base64.b64encode(user.encode()).decode()}")
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
-
-
-def _give_up(answer: asyncio.Future[tuple[int, bytes]], seconds: float) -> None:
-    if not answer.done():
-        answer.set_exception(TimeoutError(f"no answer within {seconds:g} s"))

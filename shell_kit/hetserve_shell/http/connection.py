@@ -77,20 +77,15 @@ class OpenConnection(asyncio.Protocol, ABC):
 
 
 class Connection(OpenConnection):
+    _reads: type[RequestReader] = RequestReader
+    _error_key = "Error"
+
     def __init__(self, server: HttpServer) -> None:
         super().__init__(server)
-        self._reader = RequestReader(
-            server.routes,
-            server.limits,
-            server.budget,
-            method=server.method,
-            now=lambda: server.now,
-            take=self._take,
-            refuse=self._enqueue,
-            proceed=self._proceed,
-        )
+        self._reader = self._reads(server, take=self._take, refuse=self._enqueue, proceed=self._proceed)
         self._queue: deque[Request | HttpError] = deque()
-        self._task: asyncio.Task[None] | None = None
+        self._current: object | None = None
+        """What the answer is made by."""
         self._turn: asyncio.Handle | None = None
         self._had_turn = False
         self._unblocked = asyncio.Event()
@@ -114,12 +109,13 @@ class Connection(OpenConnection):
         if self._until is not None:  # lingering or unread
             if now >= self._until:
                 self.abort()
-        elif self._task is not None:
+        elif self._current is not None:
             return  # handlers have time limits of their own
         elif self._reader.receiving:
-            if now >= self._reader.since + limits.waiting:
+            seconds = limits.waiting + (0.0 if self._reader.in_head else limits.uploading)
+            if now >= self._reader.since + seconds:
                 self._reader.drop()
-                self._enqueue(too_slow(limits))
+                self._enqueue(too_slow(seconds))
         elif now >= self.idle_since + (limits.idle if self._served else limits.waiting):
             self.transport.close()
 
@@ -178,7 +174,7 @@ class Connection(OpenConnection):
 
     @property
     def _busy(self) -> bool:
-        return self._task is not None or self._blocked or bool(self._queue)
+        return self._current is not None or self._blocked or bool(self._queue)
 
     def _serve(self, request: Request) -> None:
         self._server.budget.used -= len(request.body)
@@ -190,20 +186,20 @@ class Connection(OpenConnection):
         if isinstance(result, bytes):
             self._answer(result, request.keep)
         else:
-            self._task = self._server.start_task(self._complete(result, request))
+            self._current = self._server.start_task(self._complete(result, request))
 
     async def _complete(self, work: Reply | Coroutine[Any, Any, Result], request: Request) -> None:
         try:
             result = work if isinstance(work, Reply) else await work
         except Exception as error:
-            self._task = None
+            self._current = None
             self._refuse(as_http_error(error))
             return
         if isinstance(result, Reply):
             await self._send(result, request)
-            self._task = None
+            self._current = None
         else:
-            self._task = None
+            self._current = None
             self._answer(result, request.keep)
         self._serve_queue()
 
@@ -228,7 +224,7 @@ class Connection(OpenConnection):
             self.transport.close()
 
     def _await_turn(self) -> None:
-        if self._turn is None and self._task is None and not self._blocked:
+        if self._turn is None and self._current is None and not self._blocked:
             self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
@@ -236,7 +232,7 @@ class Connection(OpenConnection):
         self._serve_queue()
 
     def _serve_queue(self) -> None:
-        if self._queue and self._open and self._task is None and not self._blocked:
+        if self._queue and self._open and self._current is None and not self._blocked:
             item = self._queue.popleft()
             if isinstance(item, HttpError):
                 self._refuse(item)
@@ -277,7 +273,7 @@ class Connection(OpenConnection):
         if not self._open:
             return
         self._until = self._server.now + self._server.limits.lingering
-        self.transport.write(error_answer(error, self._server.date))
+        self.transport.write(error_answer(error, self._server.date, self._error_key))
         if self.parting or not self.transport.can_write_eof():
             self.transport.close()
             return

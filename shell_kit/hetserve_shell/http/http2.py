@@ -225,7 +225,7 @@ class Http2Connection(OpenConnection):
         path = fields.get(b":path", b"").partition(b"?")[0]  # CONNECT names none
         route, exchange.head_only = find_route(server.routes, server.method, fields[b":method"], path)
         if _exceeds(fields.get(b"content-length", b""), server.limits.body):
-            raise too_large(server.limits)
+            raise too_large(server.limits.body)
         if b"expect" in fields and expects_continue(_values(headers, b"expect")):
             self._h2.send_headers(exchange.stream, [(b":status", b"100")])
         credentials = _values(headers, b"authorization") if b"authorization" in fields else ()
@@ -242,7 +242,7 @@ class Http2Connection(OpenConnection):
         exchange.size += len(data)
         budget.used += len(data)
         if exchange.size > limits.body:
-            self._refuse(exchange, too_large(limits))
+            self._refuse(exchange, too_large(limits.body))
         elif budget.used > budget.limit:
             self._refuse(exchange, too_many())
 
@@ -273,7 +273,7 @@ class Http2Connection(OpenConnection):
                 if unread and exchange in self._queue:  # behind answers that are not taken
                     self._give_up(exchange, ErrorCodes.REFUSED_STREAM)
             elif not self._blocked and now >= exchange.since + limits.waiting:
-                self._refuse(exchange, too_slow(limits))
+                self._refuse(exchange, too_slow(limits.waiting))
 
     def _check_frames(self, now: float) -> None:
         limits = self._server.limits
@@ -335,10 +335,8 @@ class Http2Connection(OpenConnection):
     def _refuse(self, exchange: Exchange, error: HttpError) -> None:
         log.warning("%d: %s", error.status, error)
         self._release(exchange)
-        more = [(b"allow", error.allow.encode())] if error.allow else []
-        if error.status == HTTPStatus.UNAUTHORIZED:
-            more.append((b"www-authenticate", b"Bearer"))
-        self._reply(exchange, error.status, b"application/json", orjson.dumps({"Error": str(error)}), more)
+        body = orjson.dumps({"Error": str(error)})
+        self._reply(exchange, error.status, b"application/json", body, error.headers)
 
     def _reply(self, exchange: Exchange, status: HTTPStatus, kind: bytes, body: bytes, more: Headers = NO_MORE) -> None:
         if exchange.stream not in self._exchanges or not self._open:

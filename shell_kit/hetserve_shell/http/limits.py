@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -56,7 +57,10 @@ class Guarded:
 
 
 Routes = Mapping[bytes, Handler | Guarded]
+"""Who takes a request, by its path."""
 
+WHOLE: Final = 16 * 1024
+"""Bytes of a body beyond which it is not copied to be joined with others."""
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _KEEP: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nDate: %b\r\n\r\n"
 _LAST: Final = (
@@ -72,8 +76,9 @@ class ServerLimits:
     head: request line and headers. body: of one request. bodies: of all waiting requests. connections: open ones.
     streams: requests beside each other on one connection of HTTP/2. answers: all that clients of HTTP/2 have not taken.
     backlog: not accepted yet; asyncio accepts all in one turn. waiting: for the first byte of a connection and for a
-    whole request. idle: between requests; longer than the client's own limit (Go: 90 s). unread: for a client that does
-    not read. lingering: after a refusal, so that a reset does not overtake it.
+    whole request. uploading: more, for one whose head has come. idle: between requests; longer than the client's own
+    limit (Go: 90 s). unread: for a client that does not read. lingering: after a refusal, so that a reset does not
+    overtake it.
     """
 
     head: int = 64 * 1024
@@ -84,18 +89,31 @@ class ServerLimits:
     answers: int = 32 * 1024 * 1024
     backlog: int = 2048
     waiting: float = 10.0
+    uploading: float = 0.0
     idle: float = 120.0
     unread: float = 10.0
     lingering: float = 2.0
 
 
 class HttpError(Exception):
-    """Refuses a request and closes its connection. allow: methods of the path, for a 405."""
+    """Refuses a request and closes its connection; takers keep it unless it `closes`.
 
-    def __init__(self, status: HTTPStatus, text: str, allow: str = "") -> None:
+    allow: methods of the path, for a 405. retry_after: [s].
+    """
+
+    def __init__(
+        self, status: HTTPStatus, text: str, allow: str = "", retry_after: int | None = None, *, closes: bool = False
+    ) -> None:
         super().__init__(text)
+        self.closes = closes
         self.status = status
-        self.allow = allow
+        self.headers = list[tuple[bytes, bytes]]()
+        if allow:
+            self.headers.append((b"allow", allow.encode()))
+        if retry_after is not None:
+            self.headers.append((b"retry-after", b"%d" % retry_after))
+        if status == HTTPStatus.UNAUTHORIZED:
+            self.headers.append((b"www-authenticate", b"Bearer"))
 
 
 @dataclass(slots=True)
@@ -165,11 +183,10 @@ def last_answer(body: bytes, date: bytes, status: HTTPStatus = HTTPStatus.OK, he
     return _LAST % (status, status.phrase.encode(), len(body), date, headers) + body
 
 
-def error_answer(error: HttpError, date: bytes) -> bytes:
-    headers = f"Allow: {error.allow}\r\n".encode() if error.allow else b""
-    if error.status == HTTPStatus.UNAUTHORIZED:
-        headers += b"WWW-Authenticate: Bearer\r\n"
-    return last_answer(orjson.dumps({"Error": str(error)}), date, error.status, headers)
+def error_answer(error: HttpError, date: bytes, key: str) -> bytes:
+    """key: under which the JSON says what is wrong."""
+    headers = b"".join(b"%b: %b\r\n" % header for header in error.headers)
+    return last_answer(orjson.dumps({key: str(error)}), date, error.status, headers)
 
 
 def reply_head(reply: Reply, date: bytes, *, keep: bool) -> bytes:
@@ -205,16 +222,16 @@ def expects_continue(expected: Sequence[bytes]) -> bool:
     return bool(expected)
 
 
-def too_large(limits: ServerLimits) -> HttpError:
-    return HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the request is larger than {limits.body} bytes")
+def too_large(limit: int) -> HttpError:
+    return HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the request is larger than {limit} bytes")
 
 
 def too_many() -> HttpError:
     return HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many large requests at once")
 
 
-def too_slow(limits: ServerLimits) -> HttpError:
-    return HttpError(HTTPStatus.REQUEST_TIMEOUT, f"the request was not complete within {limits.waiting:g} s")
+def too_slow(seconds: float) -> HttpError:
+    return HttpError(HTTPStatus.REQUEST_TIMEOUT, f"the request was not complete within {seconds:g} s")
 
 
 def as_http_error(error: Exception) -> HttpError:
@@ -223,3 +240,11 @@ def as_http_error(error: Exception) -> HttpError:
         return error
     log.error("a handler failed", exc_info=error)
     return HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
+
+
+def write_joined(transport: asyncio.Transport, head: bytes, body: bytes | bytearray) -> None:
+    if len(body) <= WHOLE:
+        transport.write(head + body)
+    else:
+        transport.write(head)
+        transport.write(body)

@@ -10,15 +10,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import httptools
 
 from hetserve_shell.http.limits import (
-    BodyBudget,
-    Handler,
     HttpError,
-    Routes,
     ServerLimits,
     expects_continue,
     find_route,
@@ -27,53 +24,61 @@ from hetserve_shell.http.limits import (
     too_many,
 )
 
+if TYPE_CHECKING:
+    from hetserve_shell.http.server import HttpServer
+
 log = logging.getLogger(__name__)
 
 SLICE: Final = 64 * 1024
 """Bytes given to the parser at once: an unfinished header grows unseen by at most this."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Request:
-    """A whole request; its body counts in the budget until served. head_only: answer without a body."""
+    """A whole request; its body counts in the budget until served.
 
-    handler: Handler
-    body: bytes
+    handler: a Handler, or the Taker of a connection that has these. keep: the connection, afterwards. head_only: answer
+    without a body. chunks: whether the client knows them.
+    """
+
+    handler: Any
+    body: bytes | bytearray
     keep: bool
-    head_only: bool = False
+    head_only: bool
+    chunks: bool
 
 
 class RequestReader:
     """Calls `take` for every request, and `refuse` once for the first that is not served; then it is dead.
 
-    method: of every route. now: a coarse clock [s]. since: when the current request began.
+    since: when the current request began [s, of the server's coarse clock]. in_head: whether its head is not whole.
     """
+
+    _at_once = SLICE
 
     def __init__(
         self,
-        routes: Routes,
-        limits: ServerLimits,
-        budget: BodyBudget,
+        server: HttpServer,
         *,
-        method: bytes,
-        now: Callable[[], float],
         take: Callable[[Request], None],
         refuse: Callable[[HttpError], None],
         proceed: Callable[[], None],
     ) -> None:
         self.dead = False
         self.receiving = False
+        self.in_head = False
         self.since = 0.0
-        self._routes, self._limits, self._budget = routes, limits, budget
-        self._method = method
-        self._now, self._take, self._refuse, self._proceed = now, take, refuse, proceed
+        self._server, self._limits, self._budget = server, server.limits, server.budget
+        self._take, self._refuse, self._proceed = take, refuse, proceed
         self._parser = httptools.HttpRequestParser(self)
-        self._in_head = False
         self._unseen = 0
+        self._limit = server.limits.body
         self._head_only = False
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self._handler: Handler | None = None
+        self._firsts: dict[bytes, bytes] = {}
+        """The first value of each header."""
+        self._handler: Any = None
         self._parts: list[bytes] = []
         self._size = 0
 
@@ -85,7 +90,7 @@ class RequestReader:
         """Stops reading and releases an unfinished request."""
         self.dead = True
         self.receiving = False
-        self._headers.clear()
+        self._headers = []
         self._parts.clear()
         self._budget.used -= self._size
         self._size = 0
@@ -95,28 +100,28 @@ class RequestReader:
     def on_message_begin(self) -> None:
         if self.dead:
             return
-        self.receiving = self._in_head = True
-        self.since = self._now()
+        self.receiving = self.in_head = True
+        self.since = self._server.now
         self._unseen = 0
         self._url = b""
-        self._headers.clear()
+        self._headers = []
 
     def on_url(self, url: bytes) -> None:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # else a trailer
+        if self.in_head:  # else a trailer
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
-        self._unseen = 0
+        self.in_head = False
         if self.dead:
             return
         try:
             self._handler = self._route()
         except HttpError as error:
             self._stop(error)
+        self._unseen = 0
 
     def on_body(self, part: bytes) -> None:
         if self.dead:
@@ -125,8 +130,8 @@ class RequestReader:
         self._parts.append(part)
         self._size += len(part)
         self._budget.used += len(part)
-        if self._size > self._limits.body:
-            self._stop(too_large(self._limits))
+        if self._size > self._limit:
+            self._stop(too_large(self._limit))
         elif self._budget.used > self._budget.limit:
             self._stop(too_many())
 
@@ -134,16 +139,19 @@ class RequestReader:
         if self.dead or self._handler is None:
             return
         parts = self._parts
-        body = parts[0] if len(parts) == 1 else b"".join(parts)
-        keep = self._parser.should_keep_alive() and self._parser.get_http_version() == "1.1"
-        request = Request(self._handler, body, keep, self._head_only)
-        parts.clear()
-        self._size = 0
+        self._finish(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    # Inside
+
+    def _finish(self, body: bytes | bytearray) -> None:
+        modern = self._parser.get_http_version() == "1.1"
+        keep = modern and self._parser.should_keep_alive()
+        request = Request(self._handler, body, keep, self._head_only, modern)
+        self._parts.clear()
+        self._handler, self._size = None, 0
         self.receiving = False
         self.dead = not keep
         self._take(request)
-
-    # Inside
 
     def _feed(self, data: bytes) -> None:
         if self.dead:
@@ -169,36 +177,43 @@ class RequestReader:
             self.drop()
             self._refuse(error)
 
-    def _route(self) -> Handler:
+    def _route(self) -> Any:
         """The handler for a complete head. Raises HttpError."""
-        if sum(len(name) + len(value) + 4 for name, value in self._headers) + len(self._url) > self._limits.head:
-            raise _head_too_large(self._limits)
-        if self._parser.should_upgrade():
-            raise _bad("this server speaks HTTP/1.1 alone and offers no upgrade")
-        length = self._length()
+        length = self._announced()
         path, method = self._url.partition(b"?")[0], self._parser.get_method()
-        route, self._head_only = find_route(self._routes, self._method, method, path)
+        route, self._head_only = find_route(self._server.routes, self._server.method, method, path)
         if length is None and method == b"POST":
             raise HttpError(HTTPStatus.LENGTH_REQUIRED, "neither Content-Length nor Transfer-Encoding is given")
         if length is not None and length > self._limits.body:
-            raise too_large(self._limits)
-        if expects_continue(self._values(b"expect")):
+            raise too_large(self._limits.body)
+        if self._expecting():
             self._proceed()
-        return handler_of(route, path, self._values(b"authorization"))
+        return handler_of(route, path, self._values(b"authorization") if b"authorization" in self._firsts else ())
 
-    def _length(self) -> int | None:
-        """Bytes announced; 0 for a chunked body, None for none. Raises HttpError if ambiguous."""
-        lengths = self._values(b"content-length")
-        encodings = self._values(b"transfer-encoding")
-        if len(self._values(b"host")) != 1 and self._parser.get_http_version() == "1.1":
+    def _announced(self) -> int | None:
+        """Bytes of the body that a head announces; 0: in chunks, None: there is none. Raises HttpError."""
+        if (self._unseen or self._limits.head < self._at_once) and self._size_of_head() > self._limits.head:
+            raise _head_too_large(self._limits)
+        if self._parser.should_upgrade():
+            raise _bad("this server speaks HTTP/1.1 alone and offers no upgrade")
+        names = [name for name, _ in self._headers]
+        if names.count(b"host") != 1 and self._parser.get_http_version() == "1.1":
             raise _bad("exactly one Host header must be given")
-        if len(lengths) + len(encodings) > 1:
+        if names.count(b"content-length") + names.count(b"transfer-encoding") > 1:
             raise _bad("the length of the request is given more than once")
-        if encodings:
-            if encodings[0].lower() != b"chunked":
+        self._firsts = firsts = dict(reversed(self._headers))
+        if b"transfer-encoding" in firsts:
+            if firsts[b"transfer-encoding"].lower() != b"chunked":
                 raise HttpError(HTTPStatus.NOT_IMPLEMENTED, "the only transfer encoding served is chunked")
             return 0
-        return int(lengths[0]) if lengths else None
+        return int(firsts[b"content-length"]) if b"content-length" in firsts else None
+
+    def _size_of_head(self) -> int:
+        return sum(len(name) + len(value) + 4 for name, value in self._headers) + len(self._url)
+
+    def _expecting(self) -> bool:
+        """Whether the client waits to be told to send the body. Raises HttpError."""
+        return b"expect" in self._firsts and expects_continue(self._values(b"expect"))
 
     def _values(self, name: bytes) -> list[bytes]:
         return [value for key, value in self._headers if key == name]

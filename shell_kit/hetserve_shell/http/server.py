@@ -12,8 +12,10 @@ from contextlib import suppress
 from email.utils import formatdate
 from typing import Any, Final
 
-from hetserve_shell.http.connection import Connection, OpenConnection
+from hetserve_shell.http.connection import OpenConnection
+from hetserve_shell.http.exchange import http1
 from hetserve_shell.http.limits import BodyBudget, Routes, ServerLimits, Unsent
+from hetserve_shell.http.takers import HeadRouter
 
 log = logging.getLogger(__name__)
 
@@ -76,22 +78,23 @@ PARTING: Final = 0.05
 
 
 class HttpServer:
-    """Serves routes of one method on a listening socket; can be started and stopped repeatedly.
+    """Serves routes on a listening socket; can be started and stopped repeatedly.
 
-    method: GET routes answer HEAD too. name: in the log. hear: makes the protocol of a socket; plain HTTP/1.1 where
+    routes: of one method, or who chooses by a request's head (with no HTTP/2 yet). method: of those of one; GET routes
+    answer HEAD too. name: in the log. hear: makes the protocol of a socket; plain HTTP/1.1 where
     nothing else is said. open: connections, at most the limit; idle ones are closed first.
     now: time of the last tick [s]; date: its Date header.
     """
 
     def __init__(
         self,
-        routes: Routes,
+        routes: Routes | HeadRouter,
         limits: ServerLimits | None = None,
         name: str = "server",
         method: bytes = b"POST",
-        hear: Callable[[HttpServer], asyncio.Protocol] = Connection,
+        hear: Callable[[HttpServer], asyncio.Protocol] = http1,
     ) -> None:
-        self.routes = routes
+        self.routes: Any = routes
         self.method = method
         self._hear = hear
         self.limits = limits or ServerLimits()

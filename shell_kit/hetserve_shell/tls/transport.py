@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from hetserve.base.units import Seconds
 from hetserve_shell.http.connection import Connection
+from hetserve_shell.http.exchange import http1
 from hetserve_shell.http.http2 import PROTOCOL, Http2Connection
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     def __init__(self, server: HttpServer, rotation: Rotation) -> None:
         super().__init__()
         self._server = server
-        self._inner: Connection | Http2Connection = Connection(server)
+        self._inner: Connection | Http2Connection = http1(server)
         self._rotation = rotation
         self._received, self._to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = rotation.context.wrap_bio(self._received, self._to_send, server_side=True)

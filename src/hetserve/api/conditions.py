@@ -36,6 +36,7 @@ class ConditionType(StrEnum):
     PODS_OWNED = "PodsOwned"
     SHARING_KEPT = "SharingKept"
     SHARING_UNMEASURED = "SharingUnmeasured"
+    SERVING = "Serving"
     METRICS_AVAILABLE = "MetricsAvailable"
     SCALING_ACTIVE = "ScalingActive"
     SCALING_LIMITED = "ScalingLimited"
@@ -92,6 +93,13 @@ class Reason(StrEnum):
     LOAD_CARRIED = "LoadCarried"
     LOAD_NOT_CARRIED = "LoadNotCarried"
     INSTANCES_NOT_READY = "InstancesNotReady"
+    # Serving
+    QUERIES_SERVED = "QueriesServed"
+    NO_ROUTER = "NoRouter"
+    NAME_TAKEN = "NameTaken"
+    ROUTER_NOT_READY = "RouterNotReady"
+    NO_INSTANCE_READY = "NoInstanceReady"
+    TOO_MANY_INSTANCES = "TooManyInstances"
     # MetricsAvailable
     METRICS_FRESH = "MetricsFresh"
     METRICS_STALE = "MetricsStale"

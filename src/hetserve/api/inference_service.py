@@ -11,6 +11,7 @@ from hetserve.api.base import ApiModel, ApiObject, Rule, keyed_by
 from hetserve.api.conditions import Condition
 from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct
 from hetserve.api.service.demand_source import MetricsSpec
+from hetserve.api.service.dispatch import DispatchSpec, DispatchStatus
 from hetserve.api.service.load import Load
 from hetserve.api.service.scaling import ScalingSpec
 from hetserve.api.service.scaling_status import (
@@ -158,6 +159,9 @@ class InferenceServiceSpec(ApiModel):
     scaling: ScalingSpec | None = Field(
         default=None, description="absent: planned once for spec.load, and again when the objects change"
     )
+    dispatch: DispatchSpec | None = Field(
+        default=None, description="absent: no router serves it, and plans are judged under the default policy"
+    )
     mode: Literal["Apply", "Advise"] = Field(
         default="Apply", description="Advise: nothing but the status is written, whatever changes; see status.advice"
     )
@@ -272,6 +276,9 @@ class InferenceServiceStatus(ApiModel):
         description="instances as they are, by type",
         json_schema_extra=keyed_by("instanceType"),
     )
+    dispatch: DispatchStatus | None = Field(
+        default=None, description="absent: spec.dispatch is not set, or no address stands"
+    )
     demand: DemandStatus | None = Field(default=None, description="absent: spec.metrics is not set")
     capacity: CapacityStatus | None = Field(
         default=None, description="absent: spec.scaling is not set, or what the instances hold is not known"
@@ -300,6 +307,12 @@ class InferenceService(ApiObject):
             "self.metadata.name.matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$')",
             "metadata.name must be a DNS label of at most 63 characters: its pods carry it as a label",
             lambda s: re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", s.metadata.name) is not None,
+        ),
+        Rule(
+            # Of the names above; Kubernetes takes Services that begin with a digit from 1.36 on.
+            "!has(self.spec.dispatch) || self.metadata.name.matches('^[a-z]')",
+            "metadata.name must begin with a letter where spec.dispatch is set: a Service of this name is its address",
+            lambda s: s.spec.dispatch is None or re.match("[a-z]", s.metadata.name) is not None,
         ),
     )
 

@@ -42,9 +42,9 @@ def decide(now: float, queue: QueueArrays, workers: WorkerArrays, arguments: Ker
 
 def earliest_completion() -> Policy:
     """Of the instances within the SLO, the one that finishes first."""
-    return Policy("clockwork_earliest", decide, (0.0,))
+    return Policy("clockwork-earliest", decide, (0.0,))
 
 
 def least_wait() -> Policy:
     """Of the instances within the SLO, the one with the least wait, the base on ties."""
-    return Policy("clockwork_least_wait", decide, (1.0,))
+    return Policy("clockwork-least-wait", decide, (1.0,))

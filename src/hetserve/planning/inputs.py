@@ -21,6 +21,7 @@ from hetserve.planning.tenancy import DEFAULT_MAX_SLOWDOWN, SharingRule
 from hetserve.profiles import profile_from_spec
 from hetserve.profiles.latency import slowed
 from hetserve.profiles.sharing import ONE
+from hetserve.registry.dispatch_policies import default_dispatch_policy
 
 _NO_LOAD: Final = "objective MinCost plans for a load, and none is known: "
 _SET_ONE: Final = "set spec.load.expectedQPS (queries/s)"
@@ -120,6 +121,7 @@ def problem_of(
         base=settings.base,
         pools=facts.pools,
         left_out=offers.left_out,
+        policy=default_dispatch_policy() if spec.dispatch is None else spec.dispatch.policy,
         planner=spec.planner,
         unshared=tuple(_option(alone(o), TypeFacts(), sharing) for o in offers.usable) if shares else (),
         max_slowdown=sharing.max_slowdown if shares else None,

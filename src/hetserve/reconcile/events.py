@@ -19,6 +19,7 @@ _WATCHED = (
     ConditionType.PROGRESSING,
     ConditionType.PODS_OWNED,
     ConditionType.SHARING_KEPT,
+    ConditionType.SERVING,
     ConditionType.METRICS_AVAILABLE,
     ConditionType.SCALING_ACTIVE,
 )
@@ -28,6 +29,7 @@ _QUIET_FALSE = (
     Reason.PAUSED,
     Reason.ADVISING,
     Reason.WAITING_FOR_METRICS,
+    Reason.NO_INSTANCE_READY,
 )
 DECIDED: Final = {
     Action.SCALE_UP.value: "ScaledUp",

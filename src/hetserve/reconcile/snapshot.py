@@ -49,6 +49,15 @@ class Fenced:
 
 
 @dataclass(frozen=True, slots=True)
+class RouterEntry:
+    """name: of its Service and its Lease. host: DNS name of that Service. leads: whether a process holds the Lease."""
+
+    name: str
+    host: str
+    leads: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceSnapshot:
     """Everything that one step reads.
 
@@ -65,6 +74,8 @@ class ServiceSnapshot:
     books_compute: whether the extender books the compute that pods declare.
     demand: the measured load; None: the service has no spec.metrics.
     scalers: HorizontalPodAutoscalers of its Deployments.
+    router: which serves its namespace; None: none does. address: the Service of its name, read live where it is
+    dispatched to or may have been; None: there is none.
     now: aware time, for transition times only.
     """
 
@@ -87,6 +98,8 @@ class ServiceSnapshot:
     books_compute: bool = True
     demand: Demand | None = None
     scalers: tuple[ScalerFact, ...] = ()
+    router: RouterEntry | None = None
+    address: RawObject | None = None
     settings: PlanSettings = field(default_factory=PlanSettings)
 
     @property
@@ -250,9 +263,33 @@ class WriteStatus(_OfName):
         return "status"
 
 
+@dataclass(frozen=True, slots=True)
+class WriteAddress:
+    """Creation, correction or deletion of the Service that leads to a service's router.
+
+    wanted: None: it is deleted. found: as it stands, and stays until this request; None: it is created.
+    """
+
+    namespace: str
+    name: str
+    wanted: Json | None
+    found: RawObject | None
+
+    @property
+    def key(self) -> str:
+        return f"{self.reason} {self.name}"
+
+    @property
+    def reason(self) -> str:
+        if self.wanted is None:
+            return "delete the address"
+        verb = "create" if self.found is None else "correct"
+        return f"{verb} the address, which leads to {self.wanted['spec']['externalName']}"
+
+
 Change = Apply | Replace | HandOver | Delete
 """Requests that change a Deployment that exists."""
-Request = Render | Create | Change | WriteFence | WriteStatus | WriteDecisions
+Request = Render | Create | Change | WriteFence | WriteStatus | WriteDecisions | WriteAddress
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """One step of reconciliation: from a snapshot to the next request, or to Settled.
 
-Order: record the plan, change Deployments (each fenced before), write the resulting status.
+Order: record the plan, change Deployments (each fenced before), then the address, write the resulting status.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final
 
 from hetserve.api.conditions import Reason
 from hetserve.reconcile.cluster.neighbours import crowded_gpus
+from hetserve.reconcile.deployments.address import address_wakes, next_address
 from hetserve.reconcile.deployments.build import deployment_name, desired_deployment, owner_reference
 from hetserve.reconcile.deployments.diff import NextWrite, Target, fence_first, next_cut, next_write
 from hetserve.reconcile.deployments.ownership import is_deleting, type_of
@@ -41,6 +42,7 @@ from hetserve.reconcile.snapshot import (
     WriteStatus,
 )
 from hetserve.reconcile.status.build import StatusInputs, build_status, status_changed
+from hetserve.reconcile.status.serving import serving
 from hetserve.transition.budget_cut import within_limits
 from hetserve.transition.next_counts import Stage, next_counts
 from hetserve.transition.staging import Counts, Holdings, Limits, costs, exceeds
@@ -62,31 +64,36 @@ def step(snapshot: ServiceSnapshot, planner: Planner) -> Request | Settled:
     work = fence_first(snapshot, move.work)
     if work.request is not None:
         return work.request
+    address = next_address(snapshot, decision.service)
+    if address is not None:
+        return address
     if decision.state is PlanState.AWAITED:
-        return Settled(_wakes(decision, work), WAITS, spent)
+        return Settled(_wakes(snapshot, decision, work), WAITS, spent)
     states = type_states(snapshot, decision, move.targets)
     failures, carried = creation_failures(snapshot), _carried(snapshot, decision, held)
-    seen = replace(_seen(snapshot, states), holdings=held, work=work, failures=failures, stage=move.stage)
+    seen = replace(_seen(snapshot, decision, states), holdings=held, work=work, failures=failures, stage=move.stage)
     seen = replace(seen, demand=snapshot.demand, carried=carried)
     status = build_status(raw, decision, seen, snapshot.now)
     answered = decision.following is None or not decision.following.pending
     if status_changed(raw, status, answered=answered):
         why = "record the plan before it is followed" if decision.is_new else "say what is"
         return replace(_write(raw, status, why, intent=decision.is_new), decided=_decided(raw, decision), costs=spent)
-    return Settled(_wakes(decision, work), interest_of(decision, snapshot), spent)
+    return Settled(_wakes(snapshot, decision, work), interest_of(decision, snapshot), spent)
 
 
-def _wakes(decision: PlanDecision, work: NextWrite) -> float | None:
+def _wakes(snapshot: ServiceSnapshot, decision: PlanDecision, work: NextWrite) -> float | None:
     """Seconds until a held repair may be made, or time alone may make another decision."""
     turns_in = None if decision.following is None else decision.following.turns_in
-    return min((wait for wait in (work.wake_after, turns_in) if wait is not None), default=None)
+    waits = (work.wake_after, turns_in, address_wakes(snapshot, decision.service))
+    return min((wait for wait in waits if wait is not None), default=None)
 
 
 def failure_status(raw: RawObject, snapshot: ServiceSnapshot, error: str) -> WriteStatus | None:
     """Status of a service whose reconciliation failed through a bug; None if the status says so already."""
     finding = Finding("False", Reason.PLANNER_FAILED, error)
     decision = PlanDecision(finding, NOT_PLANNED, NOT_PLANNED, read_record(raw))
-    status = build_status(raw, decision, _seen(snapshot, type_states(snapshot, decision, ())), snapshot.now)
+    seen = _seen(snapshot, decision, type_states(snapshot, decision, ()))
+    status = build_status(raw, decision, seen, snapshot.now)
     return _write(raw, status, "say what failed") if status_changed(raw, status) else None
 
 
@@ -99,12 +106,13 @@ def _decided(raw: RawObject, decision: PlanDecision) -> WriteDecisions | None:
     return WriteDecisions(record, owner_reference(decision.service), first)
 
 
-def _seen(snapshot: ServiceSnapshot, states: tuple[TypeState, ...]) -> StatusInputs:
+def _seen(snapshot: ServiceSnapshot, decision: PlanDecision, states: tuple[TypeState, ...]) -> StatusInputs:
     """What is observed whatever is decided."""
     assert snapshot.service is not None  # noqa: S101  the caller has checked
     place = str(snapshot.service["metadata"].get("namespace") or "default"), snapshot.name
     crowded, strangers = crowded_gpus(snapshot.capacity, place, snapshot.pods), snapshot.foreign_pods
-    return StatusInputs(states, pods=snapshot.pods, foreign_pods=strangers, crowded=crowded, scalers=snapshot.scalers)
+    seen = StatusInputs(states, pods=snapshot.pods, foreign_pods=strangers, crowded=crowded, scalers=snapshot.scalers)
+    return replace(seen, serving=serving(snapshot, decision, states))
 
 
 def _carried(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings) -> float | None:

@@ -31,7 +31,7 @@ DISPATCH_POLICIES: Final = Registry(
     ),
     DispatchMember(name="kairos", where="hetserve.dispatch.kairos:policy", about="the paper's matching", compared=True),
     DispatchMember(
-        name="clockwork_least_wait",
+        name="clockwork-least-wait",
         where="hetserve.dispatch.clockwork:least_wait",
         about="Clockwork: of the instances that meet the SLO, the one that starts first",
         compared=True,
@@ -49,7 +49,7 @@ DISPATCH_POLICIES: Final = Registry(
         climbs="size",
     ),
     DispatchMember(
-        name="clockwork_earliest",
+        name="clockwork-earliest",
         where="hetserve.dispatch.clockwork:earliest_completion",
         about="Clockwork: of the instances that meet the SLO, the one that finishes first",
     ),

@@ -78,12 +78,19 @@ class Dispatcher:
         head, tail = self._state.waiting.ends[0].tolist()
         return int(tail - head)
 
-    def offer(self, query: int, batch: int, deadline: float, now: float) -> Actions:
-        """A query arrives. batch: items, of the service's sizes, or the next larger one. deadline: may be over."""
+    def offer(self, query: int, batch: int, deadline: float, now: float, arrival: float | None = None) -> Actions:
+        """A query joins the queue, at its end. batch: items, of the service's sizes, or the next larger one.
+
+        deadline [s]: may be over. arrival [s]: not after now; default: now.
+        """
         if query in self._rows:
             raise ValueError(f"query {query}: is here already")
         if not math.isfinite(deadline):
             raise ValueError(f"query {query}: deadline {deadline}: must be finite")
+        if arrival is None:
+            arrival = now
+        elif not -math.inf < arrival <= now:
+            raise ValueError(f"query {query}: arrival {arrival}: must be finite, and at most {now}")
         size = bisect_left(self._batches, batch)
         if not batch >= 1 or size == len(self._batches):
             raise ValueError(f"query {query}: batch {batch}: must be between 1 and {self._batches[-1]}")
@@ -93,7 +100,7 @@ class Dispatcher:
         row = self._free.pop()
         self._rows[query], self._query_of[row], self._order[row] = row, query, self._offered
         self._offered += 1
-        return self._step(OFFERED, row, size, float(deadline))
+        return self._step(OFFERED, row, size, float(deadline), float(arrival))
 
     def answered(self, instance: int, now: float) -> Actions:
         """An instance has answered what it served, and serves the next in its line."""
@@ -194,8 +201,8 @@ class Dispatcher:
             raise ValueError(f"instance {instance}: serves no query")
         return slot
 
-    def _step(self, event: int, subject: int, size: int = 0, deadline: float = 0.0) -> Actions:
-        status = self._engine.run(self._words, self._now, 0, 0, (event, subject, size, deadline))
+    def _step(self, event: int, subject: int, size: int = 0, deadline: float = 0.0, arrival: float = 0.0) -> Actions:
+        status = self._engine.run(self._words, self._now, 0, 0, (event, subject, size, deadline, arrival))
         if status < 0:
             raise contract_error(self.service.policy.name, status)
         sent, ended = self._counts.item(SENT), self._counts.item(ENDED)

@@ -9,10 +9,10 @@ from hetserve.compiled import njit_inner
 from hetserve.serving.answers import complete, enqueue, move
 from hetserve.serving.state import ENDED, SENT, TO_DECIDE, TOUCHED, WAITING, WAKES, EngineState
 
-Event = tuple[int, int, int, float]
-"""What happens; the query that is offered, or the slot that has answered; size and deadline [s] of a query."""
+Event = tuple[int, int, int, float, float]
+"""What happens; the query that is offered, or the slot that has answered; a query's size, deadline and arrival [s]."""
 NO_EVENT, OFFERED, ANSWERED, WOKEN = range(4)
-NOTHING: Final[Event] = (NO_EVENT, 0, 0, 0.0)
+NOTHING: Final[Event] = (NO_EVENT, 0, 0, 0.0, 0.0)
 
 
 @njit_inner
@@ -21,7 +21,7 @@ def take_event(event: Event, now: float, state: EngineState) -> None:
 
     The region of the queue is moved to its beginning when it is full.
     """
-    kind, subject, size, deadline = event
+    kind, subject, size, deadline, arrival = event
     if kind == NO_EVENT:
         return
     queries, waiting, gpus, counts = state.queries, state.waiting, state.gpus, state.course.counts
@@ -32,7 +32,7 @@ def take_event(event: Event, now: float, state: EngineState) -> None:
     waiting.wake_at[0] = math.inf
     if kind == OFFERED:
         queries.size[subject], queries.instance[subject] = size, WAITING
-        queries.arrival[subject], queries.deadline[subject] = now, deadline
+        queries.arrival[subject], queries.deadline[subject] = arrival, deadline
         head, tail = waiting.ends[0, 0], waiting.ends[0, 1]
         if tail == waiting.ids.shape[0]:
             for source in range(head, tail):

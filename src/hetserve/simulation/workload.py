@@ -169,6 +169,20 @@ def _streams(seed: int) -> list[np.random.Generator]:
     return [np.random.Generator(np.random.PCG64(s)) for s in np.random.SeedSequence(seed).spawn(3)]
 
 
+class ServiceDraws:
+    """Service draws of a seed's queries, one at a time and in any order; as in a Workload of the seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._stream = _streams(seed)[2]
+        self._start = self._stream.bit_generator.state
+
+    def of(self, query: int) -> float:
+        """query: its number from 0 on."""
+        self._stream.bit_generator.state = self._start
+        self._stream.bit_generator.advance(query)  # type: ignore[attr-defined]
+        return self._stream.random()
+
+
 def draw_sizes(mix: BatchMix, source: np.random.Generator, queries: int) -> NDArray[np.int64]:
     """[query] Drawn indices into the batches of a mix."""
     cumulative = np.cumsum(mix.shares)

@@ -151,8 +151,8 @@ def oracle(model: LatencyModel, counts: Sequence[int], sizes: Sequence[int]) -> 
 _REFERENCES: Final[Mapping[str, Reference]] = {
     "hetserve": pull,
     "kairos": kairos,
-    "clockwork_least_wait": clockwork,
-    "clockwork_earliest": clockwork,
+    "clockwork-least-wait": clockwork,
+    "clockwork-earliest": clockwork,
     "fcfs": first_come,
     "threshold": threshold,
 }

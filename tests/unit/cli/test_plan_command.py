@@ -99,6 +99,16 @@ def test_flow_tries_under_the_policy_that_is_named() -> None:
     assert queued["heldQPS"] < served["heldQPS"], "the head of the queue waits behind large queries"
 
 
+def test_a_plan_is_tried_under_the_services_own_policy_unless_another_is_named() -> None:
+    own = edited("  template:", "  dispatch: {policy: fcfs, ports: {http: 8000}}\n  template:")
+    asked = ("-", "--budget", "0.7", "-o", "json")
+    served, named = run(*asked, stdin=own), run(*asked, "--policy", "kairos", stdin=own)
+    assert "in simulation under policy fcfs (" in json.loads(served.stdout)["verdict"]
+    assert "in simulation under policy kairos (" in json.loads(named.stdout)["verdict"]
+    assert "--policy" not in served.stderr
+    assert "note: rm2: --policy kairos counts, not spec.dispatch.policy fcfs" in named.stderr
+
+
 def test_a_base_is_not_asked_of_flow() -> None:
     result = run(RM2, "--budget", "0.6", "--base", "g4dn.xlarge")
     assert (result.exit_code, result.stderr) == (

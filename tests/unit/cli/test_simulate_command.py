@@ -45,6 +45,16 @@ def test_a_load_that_holds() -> None:
     assert "allowableQPS" not in document
 
 
+def test_a_service_is_simulated_under_its_own_policy_unless_another_is_named(tmp_path: Path) -> None:
+    text = Path(RM2).read_text(encoding="utf-8")
+    own = tmp_path / "own.yaml"
+    own.write_text(text.replace("  template:", "  dispatch: {policy: fcfs, ports: {http: 8000}}\n  template:", 1))
+    asked = (str(own), *PAPER, "--rate", "50", "--queries", "2000", "-o", "json")
+    named = run(*asked, "--policy", "kairos")
+    assert [json.loads(each.stdout)["policy"] for each in (run(*asked), named)] == ["fcfs", "kairos"]
+    assert "rm2: --policy kairos counts, not spec.dispatch.policy fcfs" in named.stderr
+
+
 def test_a_load_that_does_not_hold_is_exit_3_and_shows_who_is_late() -> None:
     document = answer(*PAPER, "--rate", "250", "--queries", "3000", code=3)
     assert document["holds"] is False

@@ -43,8 +43,8 @@ CLOCKWORK = {
 
 @pytest.mark.parametrize(("batch", "workers", "earliest", "least_wait"), CLOCKWORK.values(), ids=CLOCKWORK)
 def test_clockwork_binds_on_arrival(batch: int, workers: list[Worker], earliest: int, least_wait: int) -> None:
-    assert decision("clockwork_earliest", [query(1, batch)], workers).dispatches == (Dispatch(1, earliest),)
-    assert decision("clockwork_least_wait", [query(1, batch)], workers).dispatches == (Dispatch(1, least_wait),)
+    assert decision("clockwork-earliest", [query(1, batch)], workers).dispatches == (Dispatch(1, earliest),)
+    assert decision("clockwork-least-wait", [query(1, batch)], workers).dispatches == (Dispatch(1, least_wait),)
 
 
 THRESHOLD = {

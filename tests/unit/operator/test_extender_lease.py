@@ -7,7 +7,7 @@ from collections import deque
 import pytest
 
 from hetserve.api.names import ANNOTATION_BOOKS_COMPUTE
-from hetserve_operator.watch.observe import ASK_AGAIN, ExtenderLease
+from hetserve_operator.watch.leases import ASK_AGAIN, ExtenderLease
 from hetserve_shell.kube.client import MERGE_PATCH
 from hetserve_shell.leader.elector import Elector
 from hetserve_shell.leader.lease import Candidate, Terms

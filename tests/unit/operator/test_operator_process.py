@@ -132,7 +132,7 @@ async def test_what_a_watch_has_missed_is_found_by_the_list_that_follows() -> No
         await until(lambda: not {*operator.cache.keys()})
 
 
-async def test_only_deployments_of_services_are_listed_and_watched() -> None:
+async def test_only_deployments_and_addresses_of_services_are_listed_and_watched() -> None:
     asked: set[tuple[str, str]] = set()
 
     class Selecting(FakeApiServer):
@@ -144,7 +144,7 @@ async def test_only_deployments_of_services_are_listed_and_watched() -> None:
     api = Selecting(objects=cluster().objects, statuses=STATUSES)
     async with running(api) as operator:
         await until(lambda: operator.watching.is_set() and len(api.watchers) == len(watched(operator.feed)))
-    assert asked == {("/apis/apps/v1/deployments", "hetserve.io/service")}
+    assert asked == {(path, "hetserve.io/service") for path in ("/apis/apps/v1/deployments", "/api/v1/services")}
 
 
 def test_a_service_that_is_edited_is_looked_at_before_those_that_the_cluster_concerns() -> None:

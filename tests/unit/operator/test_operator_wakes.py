@@ -53,6 +53,9 @@ class Scene:
     def node(self, raw: Json, *, deleted: bool = False) -> None:
         self.feed.node(self._next(raw), deleted=deleted)
 
+    def address(self, raw: Json, *, deleted: bool = False) -> None:
+        self.feed.address(self._next(raw), deleted=deleted)
+
     def pod(self, raw: Json, *, deleted: bool = False) -> None:
         self.feed.pod(self._next(raw), deleted=deleted)
 
@@ -272,3 +275,14 @@ def test_a_scaler_wakes_the_service_of_whose_deployments_its_target_may_be_one(s
 @given(st.text("-.az09", max_size=80).map("a{}z".format), st.sampled_from([GPU_TYPE, "a", "b" * 63]))
 def test_a_service_knows_the_names_that_its_deployments_may_have(name: str, instance_type: str) -> None:
     assert may_be_of(deployment_name(name, instance_type), name)
+
+
+def test_an_address_wakes_the_service_of_its_name_whatever_its_label_says() -> None:
+    scene = Scene(a=NOTHING, b=NOTHING)
+    for edit in ({"hetserve.io/service": "a"}, {"hetserve.io/service": "b"}):
+        metadata = {"name": "a", "namespace": "default", "uid": "of-a", "labels": edit}
+        scene.address({"apiVersion": "v1", "kind": "Service", "metadata": metadata})
+        assert (scene.soon, scene.later) == ([A], [])
+        scene.woken()
+    scene.address({"apiVersion": "v1", "kind": "Service", "metadata": metadata}, deleted=True)
+    assert scene.soon == [A], "a watch by label tells as deleted what has lost it"

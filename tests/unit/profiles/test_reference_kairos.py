@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from effort import spread
 from hetserve.api.manifests import read_manifests
+from hetserve.base.units import parse_duration
 from hetserve.cli.app import app
 from hetserve.profiles import profile_from_spec
 from testing.data import reference_data
@@ -143,6 +145,49 @@ def test_names_become_labels_and_the_slo_is_the_papers(data: Path) -> None:
     assert service["metadata"]["name"] == service["spec"]["model"]["name"] == "mt-wnd"
     assert service["spec"]["slo"] == {"latency": "25ms", "percentile": "99"}
     assert math.fsum(e["weight"] for e in service["spec"]["load"]["batchSizes"]) == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.data
+def test_a_time_scale_stretches_every_latency_and_the_slo_and_nothing_else(data: Path) -> None:
+    plain, slow = (
+        list(yaml.safe_load_all(run("reference", "kairos", "--data", data, "--model", "NCF", *scale).stdout))
+        for scale in ((), ("--time-scale", 20))
+    )
+    stretched = 0
+    for before, after in zip(plain, slow, strict=True):
+        for entry, longer in zip(_timed(before), _timed(after), strict=True):
+            for name in entry.keys() - {"batch", "percentile"}:
+                assert parse_duration(longer[name]) == pytest.approx(20 * parse_duration(entry[name]), rel=2e-7)
+                stretched += 1
+            longer.update(entry)
+        if "source" in before["spec"]:
+            assert after["spec"].pop("source") == before["spec"].pop("source") + "; all times x 20"
+    assert stretched > 400
+    assert slow == plain
+
+
+def _timed(document: dict[str, Any]) -> list[dict[str, str]]:
+    """What holds durations that a time scale stretches."""
+    spec = document["spec"]
+    return [spec["slo"]] if "slo" in spec else spec.get("latency", {}).get("table", [])
+
+
+@pytest.mark.data
+def test_a_stretched_service_plans_the_same_instances_at_a_rate_as_much_lower(data: Path, tmp_path: Path) -> None:
+    answers = []
+    for scale in (1, 20):
+        path = tmp_path / f"{scale}.yaml"
+        run("reference", "kairos", "--data", data, "--model", "RM2", "--time-scale", scale, "-o", path)
+        answers.append(json.loads(run("plan", path, "--planner", "kairos", "-o", "json").stdout))
+    assert answers[0]["counts"] == answers[1]["counts"]
+    assert answers[0]["boundQPS"] == pytest.approx(20 * answers[1]["boundQPS"], rel=1e-3)
+
+
+@pytest.mark.parametrize("scale", ["0", "-1", "nan", "inf", "1001", "fast"])
+def test_a_time_scale_is_a_number_within_bounds(scale: str) -> None:
+    result = run("reference", "kairos", "--data", "d", "--model", "RM2", f"--time-scale={scale}")
+    assert result.exit_code == 2
+    assert f"'{scale}' must be a number from 0.001 to 1000, for example 20" in result.stderr
 
 
 @pytest.mark.data

@@ -73,3 +73,12 @@ def test_bounds_on_the_total_are_inputs() -> None:
     ]
     digests = {inputs_digest(replace(problem, **some)) for problem in (LEAST, SHARING) for some in bounds}
     assert len(digests) == 2 * len(bounds)
+
+
+def test_a_service_is_planned_under_the_policy_that_dispatches_its_queries() -> None:
+    """One that asks for the default policy, or for no router, has the plans of before."""
+    ports = {"http": 8000}
+    default, kairos = declared(dispatch={"ports": ports}), declared(dispatch={"ports": ports, "policy": "kairos"})
+    assert (default.policy, kairos.policy) == ("hetserve", "kairos")
+    assert inputs_digest(default) == inputs_digest(MOST)
+    assert inputs_digest(kairos) != inputs_digest(MOST)

@@ -17,12 +17,15 @@ from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Plan
 from hetserve.reconcile.cluster.observed import PodFact
+from hetserve.reconcile.deployments.address import next_address
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.events import announcements
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Following, PlanDecision, PlanState
 from hetserve.reconcile.plans.plan_record import RecordedGpus, plan_record
 from hetserve.reconcile.rollout import TypeState
+from hetserve.reconcile.snapshot import RouterEntry, ServiceSnapshot
 from hetserve.reconcile.status.build import StatusInputs, build_status, status_changed
+from hetserve.reconcile.status.serving import LASTING, Serving, serving
 from kstatus import ONE_OF, kstatus, the_one_that_is_true
 from testing.builders import service
 
@@ -75,6 +78,51 @@ def test_what_only_a_change_of_something_declared_ends_is_stalled_in_the_words_o
     assert condition(status, "Reconciling") == {"status": "False", **told}
     assert (health(status), status["reason"]) == ("Failed", reason)
     assert [n.reason for n in announcements({}, status) if n.warning] == [reason], "told twice"
+
+
+NOT_SERVED = [(d.reason, d.reason in LASTING) for d in DOCS if (d.condition, d.status) == ("Serving", "False")]
+
+
+def unserved(reason: Reason) -> Serving:
+    return Serving(Finding("False", reason, f"words of {reason}"))
+
+
+@pytest.mark.parametrize(("reason", "lasts"), NOT_SERVED)
+def test_instances_that_are_ready_do_not_make_a_service_ready_whose_queries_are_not_served(
+    reason: Reason, lasts: bool
+) -> None:
+    assert health(status_of(FOLLOWED, StatusInputs((READY,)))) == "Current"
+    status = status_of(FOLLOWED, StatusInputs((READY,), serving=unserved(reason)))
+    told = {"reason": reason, "message": f"words of {reason}"}
+    assert condition(status, "Serving") == condition(status, "Ready") == {"status": "False", **told}
+    assert condition(status, "Stalled" if lasts else "Reconciling") == {"status": "True", **told}
+    assert (health(status), status["reason"]) == ("Failed" if lasts else "InProgress", reason)
+
+
+def test_what_keeps_instances_from_being_ready_is_said_before_that_none_of_them_serves() -> None:
+    few = replace(READY, ready=0)
+    status = status_of(FOLLOWED, StatusInputs((few,), serving=unserved(Reason.NO_INSTANCE_READY)))
+    assert condition(status, "Ready")["reason"] == "InstancesNotReady"
+
+
+READ_BY_ROUTER = RouterEntry("r", "r.hetserve-system.svc.cluster.local")
+
+
+@pytest.mark.parametrize(("ready", "reason"), [(1, "QueriesServed"), (128, "QueriesServed"), (129, "TooManyInstances")])
+def test_a_router_dispatches_to_so_many_instances_and_no_more(ready: int, reason: str) -> None:
+    raw = service("s", {"spec.dispatch": {"ports": {"http": 8000}}, "metadata.uid": "u"})
+    decision = replace(FOLLOWED, service=InferenceService.model_validate(raw))
+    owner = {"apiVersion": "v", "kind": "InferenceService", "name": "s", "uid": "u", "controller": True}
+    snapshot = ServiceSnapshot(raw, datetime(2026, 1, 1, tzinfo=UTC), router=READ_BY_ROUTER)
+    made = next_address(snapshot, decision.service)
+    assert made is not None
+    assert made.wanted is not None
+    stands = {**made.wanted, "metadata": {**made.wanted["metadata"], "ownerReferences": [owner]}}
+    found = serving(replace(snapshot, address=stands), decision, [replace(READY, desired=ready, ready=ready)]).finding
+    assert found is not None
+    assert found.reason == reason
+    assert found.status == str(reason == "QueriesServed")
+    assert ("129 instances are ready" in found.message) == (ready == 129)
 
 
 def pod(*, node: str | None = None, waiting: str | None = None) -> PodFact:

@@ -64,9 +64,9 @@ def test_a_registered_planner_is_offered_documented_and_run() -> None:
 @pytest.mark.deep
 def test_a_registered_dispatch_policy_is_offered_documented_and_run() -> None:
     for command in ("plan", "simulate", "search"):
-        assert helps("|clockwork_earliest|queue_head]", command)
+        assert helps("|clockwork-earliest|queue_head]", command)
     assert helps(
-        "clockwork_earliest, queue_head; default: hetserve,kairos,clockwork_least_wait,fcfs,queue_head", "compare"
+        "clockwork-earliest, queue_head; default: hetserve,kairos,clockwork-least-wait,fcfs,queue_head", "compare"
     )
     answer = cli("simulate", RM2, "--rate", "5", "--slo", "2s", *FAST, "--policy", "queue_head", "-o", "json")
     assert json.loads(answer)["policy"] == "queue_head"

@@ -17,7 +17,7 @@ from hetserve.serving.services import Service
 from testing.dispatching import system
 
 TIMES = (0.2, 0.25, 0.4, 0.6)
-LINES = "clockwork_earliest"
+LINES = "clockwork-earliest"
 
 
 def dispatcher(instances: int = 2, policy: str = "fcfs") -> Dispatcher:
@@ -98,7 +98,7 @@ def test_an_instance_that_left_while_it_was_suspected_is_a_new_one_when_it_joins
 
 
 def test_a_line_that_waits_again_is_no_work_of_its_instance_any_more() -> None:
-    run = dispatcher(1, "clockwork_least_wait")
+    run = dispatcher(1, "clockwork-least-wait")
     offer(run, 7, 8)
     assert run.failed(0, 0.1).sends == [(7, 0)]
     run.joined(1, "a", 0.15)
@@ -142,6 +142,16 @@ def test_queries_of_one_instant_keep_the_order_in_which_they_were_offered() -> N
     ]
 
 
+def test_a_query_that_arrived_before_it_was_offered_waits_again_at_the_place_of_its_arrival() -> None:
+    run = dispatcher(1)
+    offer(run, 7)
+    offer(run, 8, now=0.5)
+    run.offer(9, 10, 1.2, 0.5, arrival=0.2)
+    run.left(0, 0.6)
+    assert run.joined(1, "a", 0.7).sends == [(7, 1)]
+    assert [run.answered(1, at).sends for at in (0.8, 0.9)] == [[(9, 1)], [(8, 1)]]
+
+
 def test_a_dispatcher_is_not_copied() -> None:
     with pytest.raises(TypeError, match="is not copied"):
         copy.deepcopy(dispatcher())
@@ -163,6 +173,8 @@ def test_queries_are_not_limited_in_number() -> None:
         (lambda run: run.offer(2, 1, math.nan, 0.5), "deadline nan"),
         (lambda run: run.offer(2, 1, 1.0, 0.1), "time 0.1: must be at least 0.2"),
         (lambda run: run.offer(2, 1, 1.0, math.nan), "time nan"),
+        (lambda run: run.offer(2, 1, 1.0, 0.5, arrival=0.6), "query 2: arrival 0.6: must be finite, and at most 0.5"),
+        (lambda run: run.offer(2, 1, 1.0, 0.5, arrival=-math.inf), "query 2: arrival -inf"),
         (lambda run: run.cancel(2, 0.5), "query 2: is not here"),
         (lambda run: run.answered(1, 0.5), "instance 1: serves no query"),
         (lambda run: run.failed(5, 0.5), "instance 5: serves no query"),

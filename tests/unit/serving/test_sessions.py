@@ -54,7 +54,7 @@ def test_a_query_of_a_failed_instance_waits_again_at_the_place_of_its_arrival() 
 
 
 def test_a_line_is_requeued_with_the_query_that_is_served() -> None:
-    run = session("g0", policy="clockwork_earliest")
+    run = session("g0", policy="clockwork-earliest")
     arrive(run, 0.0, 0.1, 0.2)
     run.until(0.3)
     assert run.fail(0, requeue=True).tolist() == [0, 1, 2]

@@ -16,6 +16,7 @@ from authorities import CLIENT, PAST, SERVER, Authority, put
 from harness import limits
 from hetserve_shell.tls.certificates import read_certificates
 from http_clients import LIMITS, Client, post, until
+from http_takers import Desk
 from secured_server import Secured, held_timers, secured_server, server
 
 
@@ -51,6 +52,14 @@ async def test_pipelined_requests_are_answered_in_order_behind_a_coroutine(secur
     assert secured.seen == []
     secured.gate.set()
     assert [(await client.answer())[1] for _ in range(50)] == [f'"{n}"'.encode() for n in range(50)]
+
+
+async def test_takers_are_served_and_get_long_bodies_whole(secured: Secured) -> None:
+    secured.server.routes = Desk()
+    client = await secured.connect()
+    for body in (b"a", b"b" * 150_000, b"c"):
+        await client.send(post("/echo", body))
+        assert (await client.answer())[:2] == (200, body)
 
 
 async def test_a_large_answer_arrives_whole(secured: Secured) -> None:

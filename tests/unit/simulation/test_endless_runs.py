@@ -15,7 +15,7 @@ from hetserve.serving.system import System
 from testing.dispatching import BATCHES, table
 from testing.sharing import SharingScene, sharing_scenes
 
-FCFS, PULL, EARLIEST = make_policy("fcfs"), make_policy("hetserve"), make_policy("clockwork_earliest")
+FCFS, PULL, EARLIEST = make_policy("fcfs"), make_policy("hetserve"), make_policy("clockwork-earliest")
 TIMES = (0.2, 0.25, 0.4, 0.6)
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from hetserve.base.units import Seconds
 from hetserve.demand import BatchMix
-from hetserve_twin.engine import STAYS, LoadTwin, TracedLoad
+from hetserve_services.figures import STAYS
+from hetserve_twin.engine import LoadTwin, TracedLoad
 from hetserve_twin.systems import Truth
 from twin_scene import facts, playing, pod, trace, twin_of
 

@@ -1,4 +1,4 @@
-"""Bugs of services that follow their load: demand, decisions, moves, records; and of the engine that simulates them."""
+"""Bugs of services that follow their load: demand, decisions, moves, records; and of engine and router."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from mutants.catalogue.services.following import FOLLOWING
 from mutants.catalogue.services.lateness import LATENESS
 from mutants.catalogue.services.moves import MOVES
 from mutants.catalogue.services.records import RECORDS
+from mutants.catalogue.services.routing import ROUTING
 from mutants.catalogue.services.scaling import SCALING
 from mutants.catalogue.services.serving import SERVING
 
@@ -20,4 +21,5 @@ SERVICES: Final = (
     *MOVES,
     *RECORDS,
     *SERVING,
+    *ROUTING,
 )

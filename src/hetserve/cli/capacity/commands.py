@@ -174,7 +174,8 @@ _SEEDED: Final = _enumerated(PLANNERS.names_of(lambda member: member.seeded))
 @click.option(
     "--policy",
     type=click.Choice(DISPATCH_POLICIES.names),
-    help=f"{_TRYING}: try under this dispatch policy; default: {default_dispatch_policy()}. "
+    help=f"{_TRYING}: try under this dispatch policy; overrides spec.dispatch.policy. Default without either: "
+    f"{default_dispatch_policy()}. "
     f"{_enumerated(evaluating())}: evaluate by the full simulation under it "
     "instead of the quick one (slower: about a second per configuration).",
 )

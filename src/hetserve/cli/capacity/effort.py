@@ -12,12 +12,14 @@ import click
 from hetserve.cli import values
 from hetserve.cli.capacity.services import Overrides
 from hetserve.cli.output.plots import plot_option
-from hetserve.cli.output.streams import FORMATS, refuse
+from hetserve.cli.output.streams import FORMATS, note, refuse
 from hetserve.registry.choices import DRAWN_ARRIVALS, Arrivals
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
 
 if TYPE_CHECKING:
+    from hetserve.api.inference_service import InferenceService
     from hetserve.demand import BatchMix
+    from hetserve.planning import Problem
     from hetserve.simulation.workload import Recording
 
 
@@ -65,10 +67,18 @@ batches = values.parsed(_batches)
 policy_option = click.option(
     "--policy",
     type=click.Choice(DISPATCH_POLICIES.names),
-    default=default_dispatch_policy(),
-    show_default=True,
-    help="Dispatch policy.",
+    help=f"Dispatch policy; overrides spec.dispatch.policy. Default without either: {default_dispatch_policy()}.",
 )
+
+
+def policy_of(service: InferenceService, problem: Problem, given: str | None) -> str:
+    """The dispatch policy that was given (--policy), else the problem's; notes where it overrides the service's own."""
+    own = service.spec.dispatch
+    if given is not None and own is not None and given != own.policy:
+        note(f"{service.metadata.name}: --policy {given} counts, not spec.dispatch.policy {own.policy}")
+    return given or problem.policy
+
+
 rate = values.number(lambda n: n > 0, "a number above 0 (queries/s), for example 120")
 files_argument = click.argument("files", nargs=-1, required=True, metavar="FILE...")
 service_options = values.options(

@@ -15,7 +15,7 @@ from hetserve.api.manifests import Manifests
 from hetserve.base.units import format_money
 from hetserve.cli.capacity.asked import asked_document, slo_text, tenancy_lines
 from hetserve.cli.capacity.commands import GUIDED
-from hetserve.cli.capacity.effort import SimulationEffort, take
+from hetserve.cli.capacity.effort import SimulationEffort, policy_of, take
 from hetserve.cli.capacity.services import NotPlannedError, answered, each_problem, finish
 from hetserve.cli.capacity.serving import MOST_TO_TRY_MANY, evaluator, long_enough
 from hetserve.cli.output.plots import COLOURS, new_figure, save
@@ -90,12 +90,12 @@ def _search(
     methods: tuple[str, ...],
     effort: SimulationEffort,
     *,
-    policy: str,
+    policy: str | None,
     evaluations: int,
     search_seed: int,
     no_pruning: bool,
 ) -> Searched:
-    name = service.metadata.name
+    name, policy = service.metadata.name, policy_of(service, problem, policy)
     if problem.budget is None:
         why = "a search needs a budget: set spec.budget.hourly or give --budget"
         raise NotPlannedError(Reason.SPEC_INVALID, why)

@@ -14,7 +14,7 @@ from hetserve.api.manifests import Manifests
 from hetserve.base.units import format_money
 from hetserve.cli.capacity import serving
 from hetserve.cli.capacity.asked import slo_text, tenancy_document, tenancy_lines
-from hetserve.cli.capacity.effort import SimulationEffort, take
+from hetserve.cli.capacity.effort import SimulationEffort, policy_of, take
 from hetserve.cli.capacity.services import NotPlanned, NotPlannedError, Overrides, answered, each_problem, finish
 from hetserve.cli.output.plots import COLOURS, new_figure, save
 from hetserve.cli.output.progress import steps
@@ -149,7 +149,7 @@ def _together(
     nodes = read_nodes(options["nodes"])
 
     def planned(one: InferenceService, problem: Problem, manifests: Manifests) -> PlannedService:
-        return planned_service(one, problem, manifests, options["policy"])
+        return planned_service(one, problem, manifests, policy_of(one, problem, options["policy"]))
 
     found = each_problem(files, service, overrides, planned)
     services = answered(found)
@@ -164,7 +164,8 @@ def _together(
 def _simulate(
     service: InferenceService, given: Problem, effort: SimulationEffort, options: dict[str, Any]
 ) -> Simulated:
-    name, model, policy, offered = service.metadata.name, service.spec.model.name, options["policy"], options["rate"]
+    name, model, offered = service.metadata.name, service.spec.model.name, options["rate"]
+    policy = policy_of(service, given, options["policy"])
     counts = configuration(name, given, options["counts"])
     chosen = serving.policy_for(policy, given, counts)
     if offered is not None:

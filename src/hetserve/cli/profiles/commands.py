@@ -101,8 +101,16 @@ def reference() -> None:
     "--data", required=True, metavar="DIR", help="Folder with latency.csv, latency_spread.csv, batch_sizes.csv."
 )
 @click.option("--model", required=True, type=click.Choice(tuple(SLO), case_sensitive=False), help="The paper's name.")
+@click.option(
+    "--time-scale",
+    metavar="X",
+    default="1",
+    show_default=True,
+    callback=values.number(lambda x: 0.001 <= x <= 1000, "a number from 0.001 to 1000, for example 20"),
+    help="Multiplies all latencies and the SLO: at X times the latency, 1/X of the load keeps instances as busy.",
+)
 @click.option("-o", "--output", metavar="FILE", help="Default: standard output.")
-def kairos(data: str, model: str, output: str | None) -> None:
+def kairos(data: str, model: str, time_scale: float, output: str | None) -> None:
     """Write the measurements of Kairos (HPDC'23) for one model: its instance types, profiles and service.
 
     Four instance types with their prices, a ModelProfile for each (mean at every measured batch, spread if it was
@@ -115,7 +123,8 @@ def kairos(data: str, model: str, output: str | None) -> None:
     Examples:
       hetserve reference kairos --data DIR --model RM2 -o rm2.yaml && hetserve plan rm2.yaml
       hetserve reference kairos --data DIR --model MT-WND | hetserve plan - --budget 5
+      hetserve reference kairos --data DIR --model NCF --time-scale 20 -o slow-ncf.yaml
     """
     from hetserve.cli.profiles.reference_kairos import run  # noqa: PLC0415
 
-    run(Path(data), model, output)
+    run(Path(data), model, output, time_scale)

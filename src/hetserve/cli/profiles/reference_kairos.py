@@ -18,6 +18,7 @@ from hetserve.api.names import API_VERSION
 from hetserve.api.scalars import dns_label
 from hetserve.base.csv_rows import MOST_BYTES, CsvError, CsvRows, read_rows
 from hetserve.base.files import read_text
+from hetserve.base.units import parse_duration
 from hetserve.cli.output.streams import dump, refuse
 from hetserve.cli.profiles.commands import SLO
 from hetserve.profiles.measurements import LONGEST, SHORTEST
@@ -39,10 +40,11 @@ TYPES: Final = {
 _GPU: Final = {"g4dn.xlarge": {"gpu": {"product": "Tesla-T4", "memory": "15360Mi"}}}
 
 
-def run(folder: Path, model: str, output: str | None) -> None:
+def run(folder: Path, model: str, output: str | None, scale: float) -> None:
     """The command `reference kairos`, with its options. Raises InputError."""
-    head = f"# {model} on Kairos's four instance types; written by: hetserve reference kairos --model {model}\n"
-    parts = (dump([one], "yaml", rows=True) for one in kairos_manifests(folder, model))
+    command = f"hetserve reference kairos --model {model}" + (f" --time-scale {scale:g}" if scale != 1 else "")
+    head = f"# {model} on Kairos's four instance types; written by: {command}\n"
+    parts = (dump([one], "yaml", rows=True) for one in kairos_manifests(folder, model, scale))
     text = head + "".join(f"---\n{part}" for part in parts)
     if output is None:
         click.echo(text, nl=False)
@@ -53,11 +55,12 @@ def run(folder: Path, model: str, output: str | None) -> None:
         refuse(f"-o {output}: cannot be written: {error.strerror}")
 
 
-def kairos_manifests(folder: Path, model: str) -> list[Json]:
+def kairos_manifests(folder: Path, model: str, scale: float) -> list[Json]:
     """InstanceTypes, ModelProfiles and the InferenceService of one model.
 
     A batch of latency.csv is a table entry, with quantiles if latency_spread.csv has them. folder: of the CSV files.
-    model: a key of SLO. Raises InputError, also for a profile that no API server accepts.
+    model: a key of SLO. scale: factor on latencies and SLO. Raises InputError, also for a profile that no API server
+    accepts.
     """
     means = _latencies(folder / "latency.csv", model)
     spreads = _spreads(folder / "latency_spread.csv", model, means)
@@ -65,8 +68,20 @@ def kairos_manifests(folder: Path, model: str) -> list[Json]:
     documents = [_instance_type(name) for name in means]
     documents += [_profile(model, name, means[name], spreads[name]) for name in means]
     documents.append(_service(model, mix))
+    if scale != 1:
+        _stretch(documents, scale)
     parse_documents(Document(str(folder), one) for one in documents)
     return documents
+
+
+def _stretch(documents: list[Json], scale: float) -> None:
+    """Multiplies the latencies of profiles, and the SLO of the service."""
+    for spec in (document["spec"] for document in documents):
+        if "latency" in spec:
+            spec["source"] += f"; all times x {scale:g}"
+        for entry in (*spec.get("latency", {}).get("table", ()), *([spec["slo"]] if "slo" in spec else ())):
+            timed = entry.keys() - {"batch", "percentile"}
+            entry |= {name: milliseconds(parse_duration(entry[name]) * scale) for name in timed}
 
 
 def _read(path: Path, columns: list[str]) -> CsvRows:

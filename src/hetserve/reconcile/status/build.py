@@ -29,6 +29,7 @@ from hetserve.reconcile.status.scaling_status import (
     few,
     scaling_findings,
 )
+from hetserve.reconcile.status.serving import LASTING, Serving
 from hetserve.sanitize import sanitize
 from hetserve.transition.next_counts import Stage
 from hetserve.transition.staging import Instances, hourly_cost
@@ -39,7 +40,8 @@ _RATE = re.compile(r"[0-9.e+-]+(?= q/s)")
 PAGE: Final = "docs/how-to-measure-sharing.md"
 _CARRIED = "the instances that are ready carry the load"
 _MOST_STEPS = 10_000
-_OWNED = ("observedGeneration", "conditions", "plan", "instances", "transition", "lastDecisions", "advice", "reason")
+_SAID = ("dispatch", "lastDecisions", "advice", "reason")
+_OWNED = ("observedGeneration", "conditions", "plan", "instances", "transition", *_SAID)
 """Without `demand`, whose digits alone cause no write, and `readyInstances`, which changes with `instances` alone.
 
 `capacity` is not among them: it waits for the last answer, and then causes one write.
@@ -52,7 +54,7 @@ class StatusInputs:
 
     foreign_pods: stranger pods. failures: types whose pods cannot be created, and why. crowded: GPUs on which nothing
     bounds the slow-down of instances. stage: the step towards the plan. demand: as of ServiceSnapshot, as scalers.
-    carried: queries/s that the ready instances hold; None: not known.
+    carried: queries/s that the ready instances hold; None: not known. serving: of its queries.
     """
 
     states: tuple[TypeState, ...] = ()
@@ -66,6 +68,7 @@ class StatusInputs:
     demand: Demand | None = None
     carried: float | None = None
     scalers: tuple[ScalerFact, ...] = ()
+    serving: Serving = Serving()
 
 
 def build_status(raw: RawObject, decision: PlanDecision, seen: StatusInputs, now: datetime) -> Json:
@@ -84,6 +87,7 @@ def build_status(raw: RawObject, decision: PlanDecision, seen: StatusInputs, now
         ConditionType.PODS_OWNED: _pods_owned(seen),
         ConditionType.SHARING_KEPT: sharing_kept(seen.crowded),
         ConditionType.SHARING_UNMEASURED: sharing_unmeasured(decision),
+        **({} if seen.serving.finding is None else {ConditionType.SERVING: seen.serving.finding}),
         **scaling_findings(decision, seen.demand, before, seen.scalers, generation),
     }
     stamp = timestamp(now)
@@ -96,6 +100,7 @@ def build_status(raw: RawObject, decision: PlanDecision, seen: StatusInputs, now
             for s in seen.states
         ],
         "transition": _transition(raw, decision, seen),
+        "dispatch": seen.serving.dispatch,
         "capacity": capacity_status(stored.get("capacity"), decision),
         "demand": demand_status(stored.get("demand"), seen.demand),
         "lastDecisions": decisions_status(stored.get("lastDecisions"), decision),
@@ -149,13 +154,16 @@ def _health(
     """Ready, Reconciling and Stalled: exactly one is True, and the others repeat its reason and message.
 
     Exception: while the service is reconciling, Ready says what is ready. With a load to follow, Ready is whether that
-    is carried, whatever of the plan is ready; where the load is not known, whether all of the plan is. before: Ready as
-    stored.
+    is carried, whatever of the plan is ready; where the load is not known, whether all of the plan is. With
+    spec.dispatch it must also be Serving. before: Ready as stored.
     """
     lacks, carried = _lacks(decision, seen, before), _is_carried(decision, seen)
-    stalled = _stalled(decision, seen, lacks)
+    unserved = seen.serving.lacking
+    stalled = _stalled(decision, seen, lacks) or (unserved if unserved and unserved.reason in LASTING else None)
     if stalled is not None:
         holds, why = ConditionType.STALLED, stalled
+    elif unserved is not None and (carried or (carried is None and _all_ready(decision, seen))):
+        holds, why, lacks = ConditionType.RECONCILING, unserved, unserved
     elif carried is not False and _all_ready(decision, seen):
         all_of = f"all {_ready_of(seen)[1]} instances are ready"
         holds, why = ConditionType.READY, Finding("True", Reason.ALL_INSTANCES_READY, all_of + _unpromised(seen))

@@ -12,6 +12,7 @@ from hetserve.demand.observed import Demand
 from hetserve.planning.inputs import PlanSettings
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
+from hetserve.reconcile.snapshot import RouterEntry
 from hetserve_operator.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.queue import PlannerQueue
@@ -40,8 +41,8 @@ class CrashError(BaseException):
 class SimulatedOperator:
     """An operator with its simulated cluster. clock: seconds, advanced only by the test. settings: from a restart on.
 
-    plans: what answers the questions of its steps; None: `planner`, at once. demand: of a service with spec.metrics, at
-    a time; set by the test.
+    router: that serves every namespace; None: none does. plans: what answers the questions of its steps; None:
+    `planner`, at once. demand: of a service with spec.metrics, at a time; set by the test.
     """
 
     def __init__(self, planner: Callable[[Problem], Plan] = decided, plans: PlannerQueue | None = None) -> None:
@@ -51,6 +52,7 @@ class SimulatedOperator:
         self.settings = PlanSettings()
         self.demand: Callable[[Key, datetime], Demand | None] = lambda _key, _now: None
         self._plans = PlansAtOnce(planner) if plans is None else plans
+        self.router: RouterEntry | None = None
         self._lags = False
         self.metrics = OperatorMetrics()
         self.restart()
@@ -67,6 +69,7 @@ class SimulatedOperator:
             self._now,
             lambda: self.cluster.books_compute,
             demand=lambda key, wanted: None if wanted is None else self.demand(key, self._now()),
+            router=lambda _namespace: self.router,
         )
         self.announcer = Announcer(api, "simulated", self._now)
         self.leadership = OperatorLeadership()

@@ -12,7 +12,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifests import Manifests, read_manifests
 from hetserve.base.units import format_money
 from hetserve.cli.capacity.asked import sharing_document, tenancy_document
-from hetserve.cli.capacity.effort import SimulationEffort
+from hetserve.cli.capacity.effort import SimulationEffort, policy_of
 from hetserve.cli.capacity.plan.flow import candidate, flow_document, rate
 from hetserve.cli.capacity.services import NotPlanned, NotPlannedError, Overrides, choose, finish, problem_of
 from hetserve.cli.output import streams
@@ -88,11 +88,11 @@ def _decide(
     planner = problem.planned_by
     tries = PLANNERS[planner].tries
     _note_unused(problem, overrides)
+    chosen = policy_of(service, problem, policy)
     if policy is not None and not tries:
         made = _evaluated(problem, policy, _seed(planner, seed))
     else:
-        if policy is not None:
-            problem = dataclasses.replace(problem, policy=policy)
+        problem = dataclasses.replace(problem, policy=chosen)
         with steps(name) if tries else nullcontext(Steps()) as shown:
             shown.busy("trying")
             made = decide(problem, seed=seed)

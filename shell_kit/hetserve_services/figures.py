@@ -12,10 +12,12 @@ import numpy as np
 from hetserve.base.units import Seconds
 from hetserve.demand import contract
 from hetserve.dispatch.kernel import Floats, Integers
-from hetserve_twin.systems import Key
+from hetserve_services.facts import Key
 
 BUCKETS: Final = len(contract.DURATIONS) + 2
 """Buckets of durations, with those of the SLO and of infinity."""
+STAYS: Final = Seconds(60.0)
+"""How long the figures of an instance that is gone are kept, so that the last of them are scraped."""
 
 
 @dataclass(slots=True)
@@ -43,6 +45,12 @@ class ServiceFigures:
         self.received += len(sizes)
         self.items += int(sizes.sum())
         self.batches += np.bincount(np.searchsorted(self.bounds, sizes), minlength=len(self.batches))
+
+    def receive_one(self, size: int) -> None:
+        """Counts one query of this batch size [items]."""
+        self.received += 1
+        self.items += size
+        self.batches[bisect.bisect_left(self.bounds, size)] += 1
 
     def widen(self, thresholds: Iterable[int]) -> None:
         """Adds bounds; what was counted before is in the bucket of the least bound that it was below."""
@@ -87,11 +95,27 @@ class InstanceFigures:
                 setattr(self, name, np.concatenate((old, np.zeros((max(len(old), 16), *old.shape[1:]), old.dtype))))
         return row
 
+    def row_of(self, seat: Seat) -> int:
+        """The row of an instance that was there before, under another address; else a new one."""
+        same = (seat.key, seat.pod, seat.type)
+        for row in range(len(self.seats) - 1, -1, -1):
+            one = self.seats[row]
+            if (one.key, one.pod, one.type) == same:
+                one.gone_at = np.inf
+                return row
+        return self.add(seat)
+
     def serve(self, rows: Integers, durations: Floats, bounds: tuple[Seconds, ...]) -> None:
         """Counts queries of one service that these instances have answered, after so many seconds."""
         np.add.at(self.served, rows, 1)
         np.add.at(self.seconds, rows, durations)
         np.add.at(self.durations, (rows, np.searchsorted(bounds, durations)), 1)
+
+    def serve_one(self, row: int, duration: float, bounds: tuple[Seconds, ...]) -> None:
+        """Counts one query that an instance has answered, after so many seconds."""
+        self.served[row] += 1
+        self.seconds[row] += duration
+        self.durations[row, bisect.bisect_left(bounds, duration)] += 1
 
     def forget_durations(self, key: Key) -> None:
         """Counts a service's durations anew: its SLO, and so its buckets, have changed."""

@@ -1,0 +1,140 @@
+"""What a router reads of an inference request of the Open Inference Protocol v2: its size and how long it may take.
+
+Tensors are not decoded. Whatever is too large to be parsed is known by its headers and its first bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+import orjson
+
+from hetserve.base.units import Seconds
+from hetserve_shell.http.limits import HttpError
+
+ITEMS: Final = b"hetserve-items"
+"""Header: items of a query, for bodies whose size cannot be read."""
+JSON_LENGTH: Final = b"inference-header-content-length"
+"""Header of the protocol's binary extension: bytes of JSON before the tensors."""
+MOST_PARSED: Final = 64 * 1024
+"""Bytes of JSON that are parsed whole; clients write `parameters` last."""
+LOOKED_AT: Final = 4 * 1024
+"""Bytes of a larger one in which the first shape is looked for."""
+MOST_ITEMS: Final = 10**9
+
+_INPUTS: Final = re.compile(rb'(?<!\\)"inputs"\s*:\s*\[')
+_SHAPE: Final = re.compile(rb'(?<!\\)"shape"\s*:\s*\[\s*(?:(\d{1,18})\s*[,\]]|\])')
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceFacts:
+    """items: of a query. timeout: what its client waits for at most [s]; None: it does not say.
+
+    in_sequence: it belongs to a sequence, so that asking twice may change the answer.
+    """
+
+    items: int
+    timeout: Seconds | None = None
+    in_sequence: bool = False
+
+
+def read_inference(body: bytes | bytearray, items: bytes, json_length: bytes, encoding: bytes) -> InferenceFacts:
+    """Facts of a request for inference.
+
+    items, json_length, encoding: its headers ITEMS, JSON_LENGTH and Content-Encoding, empty where absent. Raises
+    HttpError: 400 for what cannot be read, 415 for a compressed body without ITEMS.
+    """
+    told = _items(items) if items else None
+    if encoding and encoding.lower() != b"identity":
+        if told is None:
+            raise HttpError(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+                f"Content-Encoding {_text(encoding)}: compressed bodies are not read; say in the header "
+                f"{_text(ITEMS)} how many items the query has",
+            )
+        return InferenceFacts(told)
+    part = memoryview(body)[: _length(json_length, len(body))] if json_length else memoryview(body)
+    if len(part) > MOST_PARSED:
+        return InferenceFacts(_glimpsed(bytes(part[:LOOKED_AT])) if told is None else told)
+    return _parsed(bytes(part), told)
+
+
+def _items(value: bytes) -> int:
+    if value.isdigit() and len(value) <= 10 and 1 <= int(value) <= MOST_ITEMS:
+        return int(value)
+    raise _wrong(f"header {_text(ITEMS)} {_text(value)!r}: must be a whole number of items from 1 to {MOST_ITEMS}")
+
+
+def _length(value: bytes, whole: int) -> int:
+    if value.isdigit() and len(value) <= 12 and int(value) <= whole:
+        return int(value)
+    raise _wrong(f"header {_text(JSON_LENGTH)} {_text(value)!r}: must be a number of bytes, at most the body's {whole}")
+
+
+def _glimpsed(head: bytes) -> int:
+    inputs = _INPUTS.search(head)
+    shape = _SHAPE.search(head, inputs.end()) if inputs else None
+    if shape is None:
+        raise _wrong(
+            f"the body has more than {MOST_PARSED} bytes of JSON and no shape of its first input in the first "
+            f"{LOOKED_AT}: say in the header {_text(ITEMS)} how many items the query has, or write the shape before "
+            "the data"
+        )
+    return 1 if shape[1] is None else _counted(int(shape[1]))
+
+
+def _parsed(text: bytes, told: int | None) -> InferenceFacts:
+    try:
+        request = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise _wrong(f"the body is no JSON: {error}") from None
+    if not isinstance(request, dict):
+        raise _wrong("the body must be a JSON object with inputs")
+    parameters = request.get("parameters")
+    if parameters is None:
+        parameters = {}
+    if not isinstance(parameters, dict):
+        raise _wrong("parameters: must be an object")
+    return InferenceFacts(
+        _first_size(request.get("inputs")) if told is None else told,
+        _timeout(parameters.get("timeout")),
+        parameters.get("sequence_id") not in (None, 0, ""),
+    )
+
+
+def _first_size(inputs: Any) -> int:
+    """Items: the first dimension of the first input; 1 where there is none."""
+    if not isinstance(inputs, list) or not inputs or not isinstance(inputs[0], dict):
+        raise _wrong("inputs: must be a list of at least one tensor")
+    shape = inputs[0].get("shape")
+    if shape is None or shape == []:
+        return 1
+    if not isinstance(shape, list) or type(shape[0]) is not int:
+        raise _wrong("inputs[0].shape: must be a list of whole numbers")
+    return _counted(shape[0])
+
+
+def _counted(size: int) -> int:
+    if 1 <= size <= MOST_ITEMS:
+        return size
+    raise _wrong(f"inputs[0].shape[0] {size}: must be from 1 to {MOST_ITEMS}")
+
+
+def _timeout(value: Any) -> Seconds | None:
+    """Of the parameter `timeout`, microseconds as in Triton; 0: none."""
+    if value is None or value == 0:
+        return None
+    if type(value) is int and 0 < value < 2**63:
+        return Seconds(value / 1e6)
+    raise _wrong(f"parameters.timeout {value!r}: must be a whole number of microseconds; 0: no timeout")
+
+
+def _wrong(message: str) -> HttpError:
+    return HttpError(HTTPStatus.BAD_REQUEST, message[:1000])
+
+
+def _text(value: bytes) -> str:
+    return value[:100].decode("latin-1")

@@ -1,0 +1,326 @@
+"""One service: its core's decisions, carried out on its queries and instances."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from hetserve.api.inference_service import InferenceService
+from hetserve.api.service.dispatch import DispatchSpec
+from hetserve.base.units import Seconds, parse_duration
+from hetserve.demand import contract
+from hetserve.dispatch import make_policy
+from hetserve.profiles import profile_from_spec
+from hetserve.routing.actions import Abandon, Action, Drop, Failure, Probe, Send, WakeAt
+from hetserve.routing.predictions import routed_service
+from hetserve.routing.router import QueueLimits, ServiceRouter
+from hetserve.serving.services import Service
+from hetserve_router.exchange import QueryExchange
+from hetserve_router.inference import InferenceFacts
+from hetserve_router.instances import InstanceAddress, InstanceLink
+from hetserve_services.facts import Key, ServiceFacts, threshold_batches
+from hetserve_services.figures import InstanceFigures, Seat, ServiceFigures
+from hetserve_shell.http.limits import HttpError
+from hetserve_shell.http.takers import Head
+
+log = logging.getLogger(__name__)
+
+Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
+ENVOY_TIMEOUT = b"x-envoy-expected-rq-timeout-ms"
+"""Header: what Envoy waits for an answer, in place of what the client sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLimits:
+    """What one service may hold. body: bytes of one; bodies: of all; open: queries that have begun and not ended."""
+
+    body: int = 64 << 20
+    bodies: int = 128 << 20
+    open: int = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ServedSpec:
+    """A service as it is declared, and how its queries are dispatched."""
+
+    facts: ServiceFacts
+    dispatch: DispatchSpec
+
+    @classmethod
+    def of(cls, service: InferenceService, facts: ServiceFacts) -> ServedSpec | None:
+        """None: the service declares no dispatch."""
+        dispatch = service.spec.dispatch
+        return None if dispatch is None else cls(facts, dispatch)
+
+    @property
+    def queue(self) -> QueueLimits:
+        deadline = self.dispatch.deadline
+        return QueueLimits(math.inf if deadline is None else parse_duration(deadline), self.dispatch.max_queue)
+
+    def service(self, slowdown: float) -> Service:
+        """slowdown: expected of instances that share GPUs."""
+        facts = self.facts
+        return routed_service(
+            facts.title,
+            {kind: profile_from_spec(profile.spec) for kind, profile in facts.profiles.items()},
+            facts.slo,
+            facts.mix.batches,
+            make_policy(self.dispatch.policy),
+            expected=dict.fromkeys(facts.shares, slowdown),
+        )
+
+
+class ServedService:
+    """now: monotonic clock [s]; that of uvloop's loop counts whole milliseconds. later: as the loop's `call_later`."""
+
+    def __init__(self, spec: ServedSpec, slowdown: float, limits: ServiceLimits, table: InstanceFigures) -> None:
+        self.spec, self.limits = spec, limits
+        self.now: Callable[[], float] = time.monotonic
+        self.later: Later = _of_the_loop
+        self._slowdown = slowdown
+        self.core = ServiceRouter(spec.service(slowdown), spec.queue)
+        facts = spec.facts
+        self.figures = ServiceFigures(
+            facts.key, facts.model, facts.slo, contract.batch_bounds(threshold_batches(facts))
+        )
+        self._table = table
+        self._queries: dict[int, QueryExchange] = {}
+        self._standing: dict[str, InstanceLink] = {}
+        """By uid; and those that have left and still serve, by the core's number:"""
+        self._links: dict[int, InstanceLink] = {}
+        self._next_query = self._next_instance = self._held = self._open = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def key(self) -> Key:
+        return self.spec.facts.key
+
+    @property
+    def title(self) -> str:
+        return self.spec.facts.title
+
+    @property
+    def model(self) -> str:
+        return self.spec.facts.model
+
+    # What a service holds
+
+    def admit(self, length: int | None) -> None:
+        """Raises HttpError where the service holds too much already. length: of a body that is to come."""
+        if length is not None and length > self.limits.body:
+            raise HttpError(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of {length} bytes: at most {self.limits.body} are taken"
+            )
+        if self._open >= self.limits.open:
+            raise _overloaded(f"{self.title}: {self._open} queries are open, as many as may")
+        self._check_bytes(length or 0)
+
+    def _check_bytes(self, more: int) -> None:
+        if self._held + more > self.limits.bodies:
+            raise _overloaded(f"{self.title}: its queries hold {self._held} bytes; at most {self.limits.bodies} may")
+
+    def hold(self, size: int) -> None:
+        """A query begins, with a body of so many bytes."""
+        self._held += size
+        self._open += 1
+
+    def hold_more(self, size: int) -> None:
+        """The body of a query whose length was not known has so many bytes. Raises HttpError where that is too much."""
+        self._check_bytes(size)
+        self._held += size
+
+    def release(self, size: int) -> None:
+        self._held -= size
+        self._open -= 1
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Open queries and the bytes of their bodies."""
+        return self._open, self._held
+
+    # Events of queries
+
+    def arrived(self, query: QueryExchange, facts: InferenceFacts, head: Head) -> None:
+        number = self._next_query
+        self._next_query += 1
+        now = query.arrived = self.now()
+        query.number = number
+        self._queries[number] = query
+        hard, before = now + min(_seconds(facts.timeout), _envoy_timeout(head)), self.core.counts.received
+        actions = self.core.arrived(number, facts.items, now, hard, is_retriable=not facts.in_sequence)
+        if self.core.counts.received > before:
+            self.figures.receive_one(facts.items)
+        self._perform(actions)
+
+    def answered(self, query: QueryExchange) -> None:
+        now, link = self.now(), self._freed(query)
+        if query.reply is not None and link is not None:
+            self._table.serve_one(link.row, now - query.arrived, self.figures.latencies)
+            query.reply = None
+        self._perform(self.core.answered(query.number, now, is_typical=query.status < HTTPStatus.BAD_REQUEST))
+        self._forget(query.number)
+
+    def failed(self, query: QueryExchange, failure: Failure, reason: str) -> None:
+        link = self._freed(query, is_suspect=True)
+        log.warning("%s: instance %s: %s (%s)", self.title, link.name if link else "?", reason, failure)
+        self._perform(self.core.failed(query.number, failure, self.now()))
+        if query.reply is None:
+            self._forget(query.number)
+
+    def gone(self, query: QueryExchange) -> None:
+        self._perform(self.core.gone(query.number, self.now()))
+        if query.instance is None:
+            self._forget(query.number)
+
+    # Events of instances
+
+    def stand(self, ready: Iterable[InstanceAddress], draining: Iterable[str] = ()) -> None:
+        """Takes the instances that serve now. draining: uids of those that end what they have."""
+        found = {one.uid: one for one in ready}
+        ending = set(draining)
+        for uid, link in list(self._standing.items()):
+            if uid in ending:
+                if not link.is_draining:
+                    link.is_draining = True
+                    self._perform(self.core.draining(link.number, self.now()))
+            elif found.get(uid) != link.address:  # gone, or asked elsewhere from now on
+                del self._standing[uid]
+                link.has_left = True
+                self._perform(self.core.left(link.number, self.now()))
+                self._retire(link)
+        for uid in sorted(found, key=lambda each: (found[each].name, each)):
+            link = self._standing.get(uid) or self._linked(found[uid])
+            if link.is_draining:
+                link.is_draining = False
+                self._perform(self.core.joined(link.number, link.address.type, self.now()))
+
+    def revise(self, spec: ServedSpec) -> None:
+        """Takes the service as it is declared now."""
+        if spec == self.spec:
+            return
+        self.spec = spec
+        self.figures.model = spec.facts.model
+        self.figures.widen(threshold_batches(spec.facts))
+        if self.figures.slo != spec.facts.slo:
+            self.figures.slo, self.figures.latencies = spec.facts.slo, contract.latency_bounds(spec.facts.slo)
+            self._table.forget_durations(self.key)
+        self._perform(self.core.revise(spec.service(self._slowdown), spec.queue, self.now()))
+
+    def any_instance(self) -> InstanceLink | None:
+        """One that stands, to ask about the model: if possible one that gets queries."""
+        return min(self._standing.values(), key=lambda link: link.is_draining + 2 * link.is_suspect, default=None)
+
+    def count_present(self) -> None:
+        """Brings figures up to date that are read at a scrape only."""
+        self.figures.waiting, self.figures.dropped = self.core.waiting, self.core.counts.dropped
+        for link in self._links.values():
+            self._table.in_flight[link.row] = 0
+        for link in self._links.values():
+            if link.query is not None:
+                self._count_busy(link)
+                self._table.in_flight[link.row] += link.query.reply is not None
+
+    # Inside
+
+    def _linked(self, address: InstanceAddress) -> InstanceLink:
+        link = InstanceLink(
+            self._next_instance, address, self._table.row_of(Seat(self.key, address.name, address.type))
+        )
+        self._next_instance += 1
+        self._standing[address.uid] = self._links[link.number] = link
+        return link
+
+    def _count_busy(self, link: InstanceLink) -> None:
+        now = self.now()
+        self._table.busy[link.row] += now - link.counted
+        link.counted = now
+
+    def _freed(self, query: QueryExchange, *, is_suspect: bool = False) -> InstanceLink | None:
+        """Its instance serves it no more, and is forgotten if it has left."""
+        link, query.instance = query.instance, None
+        if link is not None:
+            self._count_busy(link)
+            link.query, link.is_suspect = None, is_suspect
+            self._retire(link)
+        return link
+
+    def _retire(self, link: InstanceLink) -> None:
+        if link.has_left and link.query is None:
+            del self._links[link.number]
+            link.upstream.close()
+            if all(other.row != link.row for other in self._links.values()):
+                self._table.seats[link.row].gone_at, self._table.in_flight[link.row] = self.now(), 0
+
+    def _forget(self, number: int) -> None:
+        query = self._queries.pop(number, None)
+        if query is not None:
+            query.ended()
+
+    def _perform(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Send):
+                query, link = self._queries[action.query], self._links[action.instance]
+                link.query, link.counted = query, self.now()
+                query.send(link, link.counted)
+            elif isinstance(action, WakeAt):
+                self._wake_at(action.at)
+            elif isinstance(action, Drop):
+                self._refuse(action)
+            elif isinstance(action, Abandon):
+                self._abandon(self._queries[action.query])
+            else:
+                self._probe(action)
+
+    def _refuse(self, action: Drop) -> None:
+        query = self._queries[action.query]
+        query.refuse(action)
+        if query.instance is None:
+            self._forget(action.query)
+
+    def _abandon(self, query: QueryExchange) -> None:
+        query.abandon()
+        self._freed(query, is_suspect=True)
+        if query.reply is None:
+            self._forget(query.number)
+
+    def _probe(self, action: Probe) -> None:
+        link = self._links[action.instance]
+
+        def heard(is_ready: bool) -> None:
+            link.is_suspect = not is_ready
+            self._perform(self.core.probed(action.instance, is_ready, self.now()))
+
+        link.probe(self.model, heard, self.later)
+
+    def _wake_at(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        # Not before `at`, or the core asks again at once.
+        delay = math.ceil(1e3 * max(at - self.now(), 0.0)) / 1e3 if at < math.inf else None
+        self._timer = None if delay is None else self.later(delay, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self._perform(self.core.wake(self.now()))
+
+
+def _of_the_loop(delay: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+    return asyncio.get_running_loop().call_later(delay, call)
+
+
+def _seconds(timeout: Seconds | None) -> float:
+    return math.inf if timeout is None else timeout
+
+
+def _envoy_timeout(head: Head) -> float:
+    value = head.get(ENVOY_TIMEOUT)
+    return int(value) / 1e3 if value.isdigit() and len(value) <= 15 and int(value) else math.inf
+
+
+def _overloaded(message: str) -> HttpError:
+    return HttpError(HTTPStatus.TOO_MANY_REQUESTS, message, retry_after=1)

@@ -1,0 +1,84 @@
+"""Values that a shell which serves queries has of services and pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from hetserve.api.inference_service import InferenceService
+from hetserve.api.instance_type import InstanceType
+from hetserve.api.model_profile import ModelProfile
+from hetserve.base.units import Seconds, parse_duration
+from hetserve.demand import BatchMix, declared_mix
+from hetserve.planning.offers import namespace_of
+from hetserve.planning.tenancy import SharingRule, gpu_demand
+
+Key = tuple[str, str]
+"""Namespace and name of a service."""
+Place = tuple[str, str]
+"""Node and GPU id, as a bound pod names its GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFacts:
+    """A service as it is declared now. profiles: by instance type; shares: types on which its instances share GPUs."""
+
+    namespace: str
+    name: str
+    model: str
+    slo: Seconds
+    mix: BatchMix
+    profiles: Mapping[str, ModelProfile]
+    shares: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> Key:
+        return self.namespace, self.name
+
+    @property
+    def title(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyPod:
+    """A pod that serves. devices: its GPUs, as (node, id)."""
+
+    uid: str
+    name: str
+    key: Key
+    type: str
+    devices: tuple[Place, ...] = ()
+
+
+def facts_of(
+    service: InferenceService, profiles: Iterable[ModelProfile], types: Mapping[str, InstanceType], rule: SharingRule
+) -> ServiceFacts:
+    """A service with the profiles of its model. profiles: of its namespace. types: all, by name."""
+    model = service.spec.model.name
+    mine = sorted(
+        (one for one in profiles if one.spec.model == model), key=lambda one: str(one.metadata.name), reverse=True
+    )
+    found = {one.spec.instance_type: one for one in mine}
+
+    def shares(kind: str) -> bool:
+        demand = gpu_demand(service, types[kind], found[kind], rule) if kind in types else None
+        return demand is not None and demand.shares
+
+    return ServiceFacts(
+        namespace=namespace_of(service),
+        name=str(service.metadata.name),
+        model=model,
+        slo=parse_duration(service.spec.slo.latency),
+        mix=declared_mix(service),
+        profiles=dict(sorted(found.items())),
+        shares=frozenset(kind for kind in found if shares(kind)),
+    )
+
+
+def threshold_batches(facts: ServiceFacts) -> set[int]:
+    """Batch sizes at which the service's instances differ or that its mix has: bounds of the batch-size histogram."""
+    specs = [profile.spec for profile in facts.profiles.values()]
+    tables = {entry.batch for spec in specs for entry in spec.latency.table or ()}
+    limits = {spec.max_batch for spec in specs if spec.max_batch is not None}
+    return {*facts.mix.batches, *tables, *limits}

@@ -1,0 +1,288 @@
+"""Requests to one server over kept connections, one at a time on each, by calls and without a task.
+
+Who asked learns whether a request that failed can have been carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from enum import Enum
+from typing import Final, Protocol, cast
+
+import httptools
+
+from hetserve_shell.http.limits import write_joined
+from hetserve_shell.http.takers import Headers
+
+log = logging.getLogger(__name__)
+
+KEPT_FOR: Final = 4.0
+"""Seconds without use after which no connection is used again: servers close theirs after 5."""
+CONNECT_WITHIN: Final = 5.0
+SURROUND: Final = 64 * 1024
+"""Bytes of a head, or of what surrounds a chunk."""
+
+
+class CallFailure(Enum):
+    """How a request ended without a whole answer."""
+
+    NOT_SENT = "not sent"
+    """No byte of it has left."""
+    CLOSED_UNANSWERED = "closed unanswered"
+    """A connection that was kept ended before a byte of the answer: most likely the server had closed it before."""
+    LOST = "lost"
+    """The server may have carried it out."""
+
+
+class AnswerListener(Protocol):
+    """Hears the answer to one request; the last that it hears is `on_end` or `on_failed`."""
+
+    def on_head(self, status: int, headers: Headers) -> None:
+        """headers: names in lower case."""
+
+    def on_piece(self, piece: bytes) -> None: ...
+
+    def on_end(self) -> None: ...
+
+    def on_failed(self, failure: CallFailure, reason: str) -> None: ...
+
+
+class Call:
+    """A request on its way, until its answer has ended."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+
+    def cancel(self) -> None:
+        """Ends it, with its connection; its listener hears no more."""
+        if self._connection.call is self:
+            self._connection.forget()
+            self._connection.abort()
+
+    def pause(self) -> None:
+        """Reads no more of the answer for now."""
+        if self._connection.call is self and self._connection.transport is not None:
+            self._connection.transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._connection.call is self and self._connection.transport is not None:
+            self._connection.transport.resume_reading()
+
+
+class KeptConnections:
+    """Connections to one server that wait for their next request."""
+
+    def __init__(self) -> None:
+        self._idle = deque[ClientConnection]()
+        """The one used last comes last."""
+
+    def keep(self, connection: ClientConnection) -> None:
+        connection.used = asyncio.get_running_loop().time()
+        self._idle.append(connection)
+
+    def forget(self, connection: ClientConnection) -> None:
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    def take(self, within: float) -> ClientConnection | None:
+        """The connection used last; drops those that were not used `within` seconds."""
+        oldest = asyncio.get_running_loop().time() - within
+        while self._idle and self._idle[0].used < oldest:
+            self._idle.popleft().abort()
+        return self._idle.pop() if self._idle else None
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().abort()
+
+
+class Upstream:
+    """Requests to one address. connect_within: [s]."""
+
+    def __init__(self, host: str, port: int, *, connect_within: float = CONNECT_WITHIN) -> None:
+        self._address = host, port
+        self._connect_within = connect_within
+        self._kept = KeptConnections()
+        self._connecting = set[asyncio.Task[None]]()
+
+    def send(self, head: bytes, body: bytes | bytearray, listener: AnswerListener) -> Call:
+        """Sends a request. head: all of it, with the length of `body`. `listener` hears nothing before this returns."""
+        connection = self._kept.take(KEPT_FOR)
+        if connection is None:
+            connection = ClientConnection(self._kept)
+            task = asyncio.get_running_loop().create_task(self._connect(connection))
+            self._connecting.add(task)
+            task.add_done_callback(self._connecting.discard)
+        return connection.ask(head, body, listener)
+
+    def close(self) -> None:
+        """Closes the connections on which nothing is asked."""
+        self._kept.close()
+
+    async def _connect(self, connection: ClientConnection) -> None:
+        try:
+            async with asyncio.timeout(self._connect_within):
+                await asyncio.get_running_loop().create_connection(lambda: connection, *self._address)
+        except OSError as error:
+            connection.fail(str(error) or f"nobody answers within {self._connect_within:g} s")
+
+
+class ClientConnection(asyncio.Protocol):
+    """One connection, with one request at a time.
+
+    call: what is asked. used: when its last answer ended [s]; 0: it has answered nothing yet.
+    """
+
+    transport: asyncio.Transport | None = None
+    used = 0.0
+
+    def __init__(self, kept: KeptConnections) -> None:
+        self._kept = kept
+        self._parser = httptools.HttpResponseParser(self)
+        self.call: Call | None = None
+        self._listener: AnswerListener | None = None
+        self._waiting: tuple[bytes, bytes | bytearray] | None = None
+        """A request that waits for the connection."""
+        self._head_only = False
+        self._heard = False
+        """Whether a byte of the answer has come."""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._in_head = False
+        self._until_end = False
+        """Whether the answer ends with the connection."""
+        self._done = self._stays = False
+        """Whether the answer is whole, and whether its connection can be used again."""
+        self._unseen = 0
+        """Bytes of a head, or of what surrounds a chunk, so far."""
+
+    def ask(self, head: bytes, body: bytes | bytearray, listener: AnswerListener) -> Call:
+        """Sends a request, now or once there is a connection."""
+        self.call, self._listener = Call(self), listener
+        self._head_only = head.startswith(b"HEAD ")
+        self._heard = self._until_end = False
+        self._unseen = 0
+        self._waiting = head, body
+        if self.transport is not None:
+            self._write(self.transport)
+        return self.call
+
+    def fail(self, reason: str) -> None:
+        """Nothing more comes of what is asked."""
+        if listener := self.forget():
+            early = CallFailure.CLOSED_UNANSWERED if self.used and not self._heard else CallFailure.LOST
+            listener.on_failed(early if self._waiting is None else CallFailure.NOT_SENT, reason)
+
+    def forget(self) -> AnswerListener | None:
+        """Nobody asks any more; returns who did."""
+        listener, self.call, self._listener = self._listener, None, None
+        return listener
+
+    def abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+
+    # Called by the event loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        if self.call is not None:
+            self._write(self.transport)
+        elif self._waiting is not None:  # cancelled
+            self.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self.call is None:  # nobody has asked
+            self.abort()
+            return
+        self._heard = True
+        self._unseen += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._give_up("the answer changes the protocol")
+        except httptools.HttpParserError as error:
+            if isinstance(error, httptools.HttpParserCallbackError):
+                log.exception("hearing an answer failed", exc_info=error.__context__)
+            self._give_up(f"the answer is not HTTP/1.1: {error}")
+        if self._done:
+            self._end()
+        elif self._unseen > SURROUND:
+            self._give_up(f"the head of the answer, or what surrounds a chunk, is larger than {SURROUND} bytes")
+
+    def eof_received(self) -> None:
+        if self._until_end:
+            self._stays = False
+            self._end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._kept.forget(self)
+        self.fail(str(exc or "the server closed the connection"))
+
+    # Called by the parser
+
+    def on_message_begin(self) -> None:
+        self._stays = False  # of an answer that is over: nobody has asked for more
+        self._headers = []
+        self._in_head = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # else a trailer
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._unseen = 0
+        status = self._parser.get_status_code()
+        if status < 200 or self._listener is None or self._done:  # interim, or nobody listens
+            return
+        stays = self._parser.should_keep_alive()
+        if self._head_only:
+            self._done, self._stays = True, stays
+        elif not stays:
+            self._until_end = not any(map(_says_length, self._headers))
+        self._listener.on_head(status, self._headers)
+
+    def on_body(self, piece: bytes) -> None:
+        self._unseen = 0
+        if self._done:
+            self._stays = False
+        elif self._listener is not None:
+            self._listener.on_piece(piece)
+
+    def on_message_complete(self) -> None:
+        if not self._done and self._parser.get_status_code() >= 200:
+            self._done, self._stays = True, self._parser.should_keep_alive()
+
+    # Inside
+
+    def _write(self, transport: asyncio.Transport) -> None:
+        if self._waiting is not None:
+            (head, body), self._waiting = self._waiting, None
+            write_joined(transport, head, body)
+
+    def _end(self) -> None:
+        transport, listener = self.transport, self.forget()
+        self._done = self._until_end = False
+        if self._head_only:
+            self._parser = httptools.HttpResponseParser(self)
+        if transport is None or not self._stays or transport.is_closing() or transport.get_write_buffer_size():
+            self.abort()
+        else:
+            transport.resume_reading()
+            self._kept.keep(self)
+        if listener is not None:
+            listener.on_end()
+
+    def _give_up(self, reason: str) -> None:
+        if not self._done:
+            self.fail(reason)
+        self.abort()
+
+
+def _says_length(header: tuple[bytes, bytes]) -> bool:
+    name, value = header
+    return name == b"content-length" or (name == b"transfer-encoding" and value.lower().endswith(b"chunked"))

@@ -1,0 +1,101 @@
+"""Requests to whom their heads choose: each is taken once its body is whole, and answered by calls, without a task.
+
+Nothing here is of one version of HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import orjson
+
+from hetserve_shell.http.limits import HttpError
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+@dataclass(slots=True, eq=False)
+class Head:
+    """A request without its body. headers: in their order, names in lower case. length: of the body, if it is known."""
+
+    method: bytes
+    path: bytes
+    query: bytes
+    headers: Headers
+    length: int | None
+    _firsts: dict[bytes, bytes] | None = field(default=None, repr=False)
+
+    def get(self, name: bytes) -> bytes:
+        """The first value of a header; b"": there is none."""
+        if self._firsts is None:
+            self._firsts = dict(reversed(self.headers))
+        return self._firsts.get(name, b"")
+
+
+class Replier(Protocol):
+    """Answers one request; when the answer has ended or the client is gone, calls do nothing.
+
+    Headers come without length, transfer encoding, date and connection, and without line ends in their values.
+    paused: whether the client does not read; then `on_resume` is called, where it is set, once it does.
+    """
+
+    on_resume: Callable[[], None] | None
+
+    @property
+    def paused(self) -> bool: ...
+
+    def answer(self, status: int, headers: Headers, body: bytes | bytearray) -> None:
+        """The whole answer."""
+
+    def begin(self, status: int, headers: Headers, length: int | None) -> None:
+        """Begins an answer in pieces. length: of all of them; None: not known."""
+
+    def write(self, piece: bytes) -> None: ...
+
+    def end(self) -> None:
+        """Ends an answer in pieces; aborts it where bytes of its length are missing."""
+
+    def abort(self) -> None:
+        """Ends the answer so that the client sees that it is not whole."""
+
+    def part(self) -> None:
+        """Asks the client to send no more requests by this connection."""
+
+
+class Taker(Protocol):
+    """Takes one request. limit: bytes of its body at most."""
+
+    @property
+    def limit(self) -> int: ...
+
+    def take(self, body: bytes | bytearray, reply: Replier) -> None:
+        """Called once, with the whole body. May raise HttpError in place of an answer."""
+
+    def gone(self) -> None:
+        """The client went, or broke off, before its answer ended; if `take` was not called, it never will be."""
+
+
+class HeadRouter(Protocol):
+    """Chooses takers."""
+
+    def asked(self, head: Head) -> Taker:
+        """Called before the body is read. Raises HttpError for a request that is not served."""
+
+
+@dataclass(slots=True, eq=False)
+class Refusal:
+    """Refuses a request whose body is so short that it is read, so that the connection stays."""
+
+    error: HttpError
+    limit: int = 1 << 20
+
+    def take(self, _body: bytes | bytearray, reply: Replier) -> None:
+        if self.error.closes:
+            reply.part()
+        headers = [(b"content-type", b"application/json"), *self.error.headers]
+        reply.answer(self.error.status, headers, orjson.dumps({"error": str(self.error)}))
+
+    def gone(self) -> None:
+        """Nothing was promised."""
