@@ -13,7 +13,7 @@ from effort import examples
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.names import LABEL_SERVICE
 from hetserve.reconcile.deployments.address import PORTS, address_difference, correction, desired_address
-from hetserve.reconcile.snapshot import RouterEntry, ServiceSnapshot, WriteAddress
+from hetserve.reconcile.snapshot import RouterFact, ServiceSnapshot, WriteAddress
 from testing.builders import service
 from testing.kit.deployments import copied
 from testing.kit.patches import merged
@@ -59,7 +59,7 @@ addresses = st.none() | st.builds(
     specs,
 )
 dispatches = some([None, {"ports": {"http": 8000}}])
-routers = some([None, *(RouterEntry("r", host) for host in HOSTS)])
+routers = some([None, *(RouterFact("r", host) for host in HOSTS)])
 
 
 def written(request: WriteAddress) -> Json | None:
@@ -75,7 +75,7 @@ def written(request: WriteAddress) -> Json | None:
 @given(addresses, dispatches, routers)
 @settings(max_examples=examples(200))
 def test_one_write_makes_an_address_what_it_should_be_and_no_stranger_is_written(
-    found: Json | None, dispatch: Json | None, router: RouterEntry | None
+    found: Json | None, dispatch: Json | None, router: RouterFact | None
 ) -> None:
     raw = service("s", {"metadata.uid": "u", **({} if dispatch is None else {"spec.dispatch": dispatch})})
     declared = InferenceService.model_validate(raw)

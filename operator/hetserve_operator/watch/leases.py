@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hetserve.api import names
-from hetserve.reconcile.snapshot import RouterEntry
+from hetserve.reconcile.snapshot import RouterFact
 from hetserve_operator.paths import lease_path
 from hetserve_operator.settings import RoutingOptions
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
@@ -85,10 +85,10 @@ class RouterLeases:
         """By router: the version of its Lease, and when it was first seen, or last believed for want of an answer."""
         self._leading: frozenset[str] = frozenset()
 
-    def router(self, namespace: str) -> RouterEntry | None:
+    def router(self, namespace: str) -> RouterFact | None:
         """The router that serves a namespace; None: none does."""
         name = self._options.router_of(namespace)
-        return None if name is None else RouterEntry(name, self._options.host_of(name), name in self._leading)
+        return None if name is None else RouterFact(name, self._options.host_of(name), name in self._leading)
 
     async def read(self) -> None:
         """Reads every Lease; of one without an answer, what was known stays. Raises nothing of the API."""

@@ -34,7 +34,7 @@ from hetserve.reconcile.deployments.ownership import (
     sort_pods,
     type_of,
 )
-from hetserve.reconcile.snapshot import RouterEntry, ServiceSnapshot
+from hetserve.reconcile.snapshot import RouterFact, ServiceSnapshot
 from hetserve_operator.memory import Interests, Memory
 from hetserve_operator.paths import address_path, deployments_path, pods_path, replica_sets_path, service_path
 from hetserve_operator.revisions import DEPLOYMENTS, PODS, ListedRevisions, RequestedReplicas
@@ -88,7 +88,7 @@ class Observer:
     _now: Callable[[], datetime]
     _books_compute: Callable[[], bool] = lambda: True
     demand: Callable[[Key, MetricsQuerySpec | None], Demand | None] = lambda _key, _wanted: None
-    router: Callable[[str], RouterEntry | None] = lambda _namespace: None
+    router: Callable[[str], RouterFact | None] = lambda _namespace: None
     interests: Interests = field(default_factory=Interests, init=False)
     unread: set[str] = field(default_factory=set, init=False)
     """Paths of what may be missing and could not be listed at the start."""

@@ -49,7 +49,7 @@ class Fenced:
 
 
 @dataclass(frozen=True, slots=True)
-class RouterEntry:
+class RouterFact:
     """name: of its Service and its Lease. host: DNS name of that Service. leads: whether a process holds the Lease."""
 
     name: str
@@ -98,7 +98,7 @@ class ServiceSnapshot:
     books_compute: bool = True
     demand: Demand | None = None
     scalers: tuple[ScalerFact, ...] = ()
-    router: RouterEntry | None = None
+    router: RouterFact | None = None
     address: RawObject | None = None
     settings: PlanSettings = field(default_factory=PlanSettings)
 

@@ -8,7 +8,7 @@ import pytest
 
 from hetserve.api import names
 from hetserve.api.service.dispatch import MOST_INSTANCES
-from hetserve.reconcile.snapshot import RouterEntry
+from hetserve.reconcile.snapshot import RouterFact
 from hetserve_operator.memory import Interests
 from hetserve_operator.watch.handlers import EventHandlers
 from hetserve_operator.workqueue import Key
@@ -20,8 +20,8 @@ from testing.scenes import rm2_scene
 Json = dict[str, Any]
 ADDRESS = "/api/v1/namespaces/default/services/rm2"
 HOST = "hetserve-router-default.hetserve-system.svc.cluster.local"
-ROUTER = RouterEntry("hetserve-router-default", HOST)
-OTHER = RouterEntry("other", "other.hetserve-system.svc.cluster.local")
+ROUTER = RouterFact("hetserve-router-default", HOST)
+OTHER = RouterFact("other", "other.hetserve-system.svc.cluster.local")
 FOREIGN: Json = {
     "apiVersion": "v1",
     "kind": "Service",
@@ -38,7 +38,7 @@ def dispatch(raw: Json) -> None:
     raw["spec"]["dispatch"] = dispatching()
 
 
-async def dispatched(router: RouterEntry | None = ROUTER, **scene: Any) -> SimulatedOperator:
+async def dispatched(router: RouterFact | None = ROUTER, **scene: Any) -> SimulatedOperator:
     sim = SimulatedOperator()
     sim.router = router
     sim.add(*rm2_scene(**scene))
@@ -205,7 +205,7 @@ async def test_a_namespace_without_a_router_has_no_address() -> None:
 
 
 async def test_a_router_that_nobody_leads_keeps_a_service_from_being_ready() -> None:
-    sim = await dispatched(router=RouterEntry(ROUTER.name, HOST, leads=False))
+    sim = await dispatched(router=RouterFact(ROUTER.name, HOST, leads=False))
     assert ADDRESS in sim.api.objects
     assert told(sim) == ("False", "RouterNotReady")
     assert (conditions(sim)["Ready"], conditions(sim)["Reconciling"]) == ("False", "True")

@@ -7,7 +7,7 @@ from collections import deque
 
 import pytest
 
-from hetserve.reconcile.snapshot import RouterEntry
+from hetserve.reconcile.snapshot import RouterFact
 from hetserve_operator.settings import OperatorSettings
 from hetserve_operator.watch.leases import ASK_AGAIN, LOST_AFTER, RouterLeases
 from hetserve_shell.leader.elector import Elector
@@ -56,8 +56,8 @@ class Scene:
 
 def test_a_namespace_belongs_to_the_router_that_names_it_and_else_to_that_of_all_others() -> None:
     leases = Scene().leases
-    assert leases.router("team") == leases.router("more") == RouterEntry("a", f"a.{HOSTS}", leads=False)
-    assert leases.router("default") == RouterEntry("b", f"b.{HOSTS}", leads=False)
+    assert leases.router("team") == leases.router("more") == RouterFact("a", f"a.{HOSTS}", leads=False)
+    assert leases.router("default") == RouterFact("b", f"b.{HOSTS}", leads=False)
 
 
 def test_without_a_router_for_all_others_they_have_none() -> None:

@@ -23,7 +23,7 @@ from hetserve.reconcile.events import announcements
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Following, PlanDecision, PlanState
 from hetserve.reconcile.plans.plan_record import RecordedGpus, plan_record
 from hetserve.reconcile.rollout import TypeState
-from hetserve.reconcile.snapshot import RouterEntry, ServiceSnapshot
+from hetserve.reconcile.snapshot import RouterFact, ServiceSnapshot
 from hetserve.reconcile.status.build import StatusInputs, build_status, status_changed
 from hetserve.reconcile.status.serving import LASTING, Serving, serving
 from kstatus import ONE_OF, kstatus, the_one_that_is_true
@@ -105,7 +105,7 @@ def test_what_keeps_instances_from_being_ready_is_said_before_that_none_of_them_
     assert condition(status, "Ready")["reason"] == "InstancesNotReady"
 
 
-READ_BY_ROUTER = RouterEntry("r", "r.hetserve-system.svc.cluster.local")
+READ_BY_ROUTER = RouterFact("r", "r.hetserve-system.svc.cluster.local")
 
 
 @pytest.mark.parametrize(("ready", "reason"), [(1, "QueriesServed"), (128, "QueriesServed"), (129, "TooManyInstances")])

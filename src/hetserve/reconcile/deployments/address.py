@@ -12,7 +12,7 @@ from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
 from hetserve.reconcile.deployments.build import owner_reference
 from hetserve.reconcile.deployments.ownership import is_deleting, is_ours
-from hetserve.reconcile.snapshot import Json, RawObject, RouterEntry, ServiceSnapshot, WriteAddress
+from hetserve.reconcile.snapshot import Json, RawObject, RouterFact, ServiceSnapshot, WriteAddress
 
 GRPC_PORT: Final = 8001
 PORTS: Final[tuple[Json, ...]] = (
@@ -32,7 +32,7 @@ def may_have_address(raw: RawObject) -> bool:
     return any(isinstance(one, Mapping) and one.get("dispatch") is not None for one in parts)
 
 
-def desired_address(service: InferenceService, router: RouterEntry | None) -> Json | None:
+def desired_address(service: InferenceService, router: RouterFact | None) -> Json | None:
     """The Service; None: the service is not dispatched to, or no router serves its namespace."""
     if service.spec.dispatch is None or router is None:
         return None

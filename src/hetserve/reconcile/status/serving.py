@@ -13,7 +13,7 @@ from hetserve.reconcile.deployments.address import GRPC_PORT, address_difference
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision, read_status
 from hetserve.reconcile.plans.planning_context import stored_finding
 from hetserve.reconcile.rollout import TypeState
-from hetserve.reconcile.snapshot import Json, RouterEntry, ServiceSnapshot
+from hetserve.reconcile.snapshot import Json, RouterFact, ServiceSnapshot
 
 LASTING: Final = (
     Reason.NO_ROUTER,
@@ -72,7 +72,7 @@ def _missing(snapshot: ServiceSnapshot, service: InferenceService) -> Finding | 
     return Finding("False", Reason.WRITE_REFUSED, f"{what}: {snapshot.refused.get(request.key, '')}")
 
 
-def _answering(router: RouterEntry, address: str, ready: int) -> Finding:
+def _answering(router: RouterFact, address: str, ready: int) -> Finding:
     if not router.leads:
         words = f"no process of router {router.name} holds its Lease; see its pods in the namespace of the release"
         return Finding("False", Reason.ROUTER_NOT_READY, words)

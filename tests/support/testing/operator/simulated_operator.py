@@ -12,7 +12,7 @@ from hetserve.demand.observed import Demand
 from hetserve.planning.inputs import PlanSettings
 from hetserve.planning.plan import Plan
 from hetserve.planning.problem import Problem
-from hetserve.reconcile.snapshot import RouterEntry
+from hetserve.reconcile.snapshot import RouterFact
 from hetserve_operator.leadership import OperatorLeadership
 from hetserve_operator.metrics import OperatorMetrics
 from hetserve_operator.plans.queue import PlannerQueue
@@ -52,7 +52,7 @@ class SimulatedOperator:
         self.settings = PlanSettings()
         self.demand: Callable[[Key, datetime], Demand | None] = lambda _key, _now: None
         self._plans = PlansAtOnce(planner) if plans is None else plans
-        self.router: RouterEntry | None = None
+        self.router: RouterFact | None = None
         self._lags = False
         self.metrics = OperatorMetrics()
         self.restart()
