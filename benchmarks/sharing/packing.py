@@ -132,4 +132,4 @@ def _with_slo(tenant: Tenant, load: float) -> Tenant:
 
 
 def _holds(some: list[Tenant], loads: list[float]) -> bool:
-    return all(report.holds for seed in (1, 2) for report in met(some, loads, 2_000, seed))
+    return all(report.holds(PERCENTILE) for seed in (1, 2) for report in met(some, loads, 2_000, seed))
