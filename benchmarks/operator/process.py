@@ -141,7 +141,9 @@ def _settings(cluster: Cluster, tree: Tree, values: Sequence[str]) -> str:
     chart = tree.path / "charts" / "hetserve"
     command = [cluster.tools["helm"], "template", components.RELEASE, str(chart)]
     command += ["--namespace", SYSTEM_NAMESPACE]
-    given = [f"operator.probePort={cluster.ports.operator_probe}", *values]
+    # No extender runs, so none says in the scheduler's Lease that it books compute.
+    alone = ("scheduler.replicas=1", "scheduler.leaderElection.enabled=false")
+    given = [f"operator.probePort={cluster.ports.operator_probe}", *alone, *values]
     if "probes" in yaml.safe_load((chart / "values.yaml").read_text(encoding="utf-8")):  # an earlier chart has none
         given.append("probes.authorization=none")
     for value in given:
