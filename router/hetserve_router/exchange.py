@@ -43,7 +43,7 @@ _OF_A_HOP: Final = frozenset(
         b"server-timing",
     )
 )
-_JSON: Final = ((b"content-type", b"application/json"),)
+JSON: Final = ((b"content-type", b"application/json"),)
 FORWARDED: Final = 1 << 20
 """Bytes of an instance's answer about its model at most."""
 FORWARDED_WITHIN: Final = 5.0
@@ -156,7 +156,7 @@ class QueryExchange:
         if self._begun:
             reply.abort()
             return
-        headers = [*_JSON]
+        headers = [*JSON]
         if action.retry_after is not None:
             headers.append((b"retry-after", b"%d" % max(1, round(action.retry_after))))
         reply.answer(status, headers, orjson.dumps({"error": f"{self._service.title}: {action.reason}"}))
@@ -281,7 +281,7 @@ class ForwardedExchange:
         if call is not None:
             call.cancel()
         error = {"error": f"{self._service.title}: instance {self._instance.name}: {reason}"}
-        self._end(HTTPStatus.BAD_GATEWAY, _JSON, orjson.dumps(error))
+        self._end(HTTPStatus.BAD_GATEWAY, JSON, orjson.dumps(error))
 
     def _end(self, status: int, headers: Headers, body: bytes | bytearray) -> None:
         reply, self._reply = self._reply, None

@@ -13,14 +13,12 @@ from urllib.parse import unquote
 import orjson
 
 from hetserve_router.addresses import Asked, service_of, target_of
-from hetserve_router.exchange import ForwardedExchange, QueryExchange
+from hetserve_router.exchange import JSON, ForwardedExchange, QueryExchange
 from hetserve_router.inference import InferenceFacts
 from hetserve_router.served import ServedService
 from hetserve_services.facts import Key
 from hetserve_shell.http.limits import HttpError
 from hetserve_shell.http.takers import Head, Replier, Taker
-
-_JSON = [(b"content-type", b"application/json")]
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +30,7 @@ class OwnAnswer:
     limit: int = 0
 
     def take(self, _body: bytes | bytearray, reply: Replier) -> None:
-        reply.answer(self.status, _JSON, self.body)
+        reply.answer(self.status, JSON, self.body)
 
     def gone(self) -> None:
         """Nothing was promised."""

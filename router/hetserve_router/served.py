@@ -198,6 +198,8 @@ class ServedService:
             if link.is_draining:
                 link.is_draining = False
                 self._perform(self.core.joined(link.number, link.address.type, self.now()))
+                if why := self.core.ignored().get(link.number):
+                    log.warning("%s: instance %s gets no query: %s", self.title, link.name, why)
 
     def revise(self, spec: ServedSpec) -> None:
         """Takes the service as it is declared now."""

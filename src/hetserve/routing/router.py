@@ -25,14 +25,13 @@ from typing import Final
 
 import numpy as np
 
+from hetserve.api.service.dispatch import MOST_INSTANCES
 from hetserve.routing.actions import Abandon, Action, Drop, Failure, Probe, Send, Status, WakeAt
 from hetserve.routing.predictions import ObservedTimes
 from hetserve.routing.records import RoutedInstance, RoutedQuery, Timers
 from hetserve.serving.dispatcher import Actions, Dispatcher
 from hetserve.serving.services import Service
 
-MOST_INSTANCES: Final = 128
-"""Of a service: a decision of `kairos` takes 0.5 ms for 100 instances, and 28 for 500."""
 SEEN_PER_INSTANCE: Final = 8
 WAITING_PER_INSTANCE: Final = 16
 LEAST_WAITING: Final = 64

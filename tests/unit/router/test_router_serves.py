@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from hetserve_router.instances import InstanceAddress
 from hetserve_router.router import Router
 from hetserve_router.settings import RouterSettings
 from http_clients import plain_client
@@ -292,3 +293,12 @@ def test_a_service_has_a_quarter_of_the_connections_that_there_are(monkeypatch: 
     router = Router(RouterSettings.model_validate({}), ("default",))
     router.declare([spec_of()])
     assert router.services[KEY].limits.open < 250
+
+
+async def test_an_instance_of_a_type_without_a_profile_gets_no_query_and_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with routing("a") as scene:
+        scene.router.stand({KEY: [InstanceAddress("odd", "odd", "unknown", "127.0.0.1", scene.instances["a"].port)]})
+        assert (await scene.ask()).status_code == 503
+    assert "instance odd gets no query: unknown: there is no profile for this type" in caplog.text
