@@ -307,7 +307,7 @@ class ServedServiceMachine(RuleBasedStateMachine):
 
 
 TestServedService = ServedServiceMachine.TestCase
-TestServedService.settings = settings(max_examples=examples(600), stateful_step_count=50, deadline=None)
+TestServedService.settings = settings(max_examples=examples(2000), stateful_step_count=50, deadline=None)
 
 
 def test_an_answer_whose_client_stopped_reading_and_left_is_read_to_its_end() -> None:
