@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from importlib.metadata import version
+from typing import Final
 from urllib.parse import unquote
 
 import orjson
@@ -17,8 +18,10 @@ from hetserve_router.exchange import JSON, ForwardedExchange, QueryExchange
 from hetserve_router.inference import InferenceFacts
 from hetserve_router.served import ServedService
 from hetserve_services.facts import Key
-from hetserve_shell.http.limits import HttpError
+from hetserve_shell.http.limits import BodyBudget, HttpError
 from hetserve_shell.http.takers import Head, Replier, Taker
+
+ANOTHER_LEADS: Final = "another replica of the router leads"
 
 
 @dataclass(slots=True, eq=False)
@@ -40,7 +43,7 @@ class OwnAnswer:
 class Front:
     """services: by key. namespaces: that are served. serves: whether this replica takes queries.
 
-    domain: of the cluster. asked_at: when the last request came [s].
+    domain: of the cluster. asked_at: when the last request came [s]. budget: of the bytes of all bodies.
     """
 
     services: Mapping[Key, ServedService]
@@ -48,6 +51,7 @@ class Front:
     serves: Callable[[], bool]
     domain: str = "cluster.local"
     asked_at: float = 0.0
+    budget: BodyBudget = field(default_factory=lambda: BodyBudget(0))
     _about: bytes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -68,8 +72,7 @@ class Front:
             _only(head, b"GET", b"HEAD")
             return OwnAnswer(HTTPStatus.OK, self._about)
         if not serves:
-            why = "another replica of the router takes queries"
-            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, why, retry_after=1, closes=True)
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, ANOTHER_LEADS, retry_after=1, closes=True)
         self.asked_at = time.monotonic()
         service = self._service(head)
         if _climbs(head.path):
@@ -81,9 +84,7 @@ class Front:
                 HTTPStatus.NOT_FOUND, f"model {target.model[:100]}: {service.title} serves model {service.model}"
             )
         if asked is Asked.INFER:
-            _only(head, b"POST")
-            service.admit(head.length)
-            return QueryExchange(service, head)
+            return self._query(service, head)
         _only(head, b"GET", b"HEAD")
         instance = service.any_instance()
         if instance is None:
@@ -110,14 +111,19 @@ class Front:
         _only(head, b"GET", b"HEAD")
         return OwnAnswer(status, orjson.dumps(said))
 
-    @staticmethod
-    def _other(service: ServedService, head: Head) -> Taker:
+    def _query(self, service: ServedService, head: Head, facts: InferenceFacts | None = None) -> Taker:
+        _only(head, b"POST")
+        service.admit(head.length)
+        if self.budget.used + (head.length or 0) > self.budget.limit:
+            why = f"the queries of all services hold {self.budget.used} bytes; at most {self.budget.limit} may"
+            raise service.refused(HTTPStatus.SERVICE_UNAVAILABLE, why)
+        return QueryExchange(service, head, facts)
+
+    def _other(self, service: ServedService, head: Head) -> Taker:
         path = head.path.decode("latin-1")
         for prefix in service.spec.dispatch.paths:
             if path == prefix or path.startswith(f"{prefix.rstrip('/')}/"):
-                _only(head, b"POST")
-                service.admit(head.length)
-                return QueryExchange(service, head, InferenceFacts(1))
+                return self._query(service, head, InferenceFacts(1))
         raise HttpError(
             HTTPStatus.NOT_FOUND,
             f"path {_shown(head.path)}: is not served; there are /v2/models/{service.model}, its /infer and /ready,"

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pydantic import Field
 
-from pydantic import Field, PlainValidator
-
-from hetserve.base.units import Millionths
-from hetserve.profiles.sharing import parse_max_slowdown
+from hetserve_services.facts import MaxSlowdown
 from hetserve_shell.leader.lease import ElectionSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
-
-
-def _slowdown(value: object) -> Millionths:
-    return parse_max_slowdown(str(value), "maxSlowdown")
 
 
 class RouterElection(ElectionSettings):
@@ -39,7 +32,7 @@ class RouterSettings(SettingsModel):
     uploading: Duration = Field(default="60s", gt=0)  # type: ignore[assignment]
     unread: Duration = Field(default="10s", gt=0)  # type: ignore[assignment]
     idle: Duration = Field(default="1h", gt=0)  # type: ignore[assignment]
-    max_slowdown: Annotated[Millionths, PlainValidator(_slowdown)] = Field(default="1.25")  # type: ignore[assignment]
+    max_slowdown: MaxSlowdown = Field(default="1.25")  # type: ignore[assignment]
     cluster_domain: str = Field(default="cluster.local", min_length=1, max_length=200)
     namespaces: list[str] = Field(default=["*"], min_length=1)
     other_namespaces: list[str] = Field(default=[])
