@@ -10,6 +10,7 @@ import orjson
 from hetserve.routing.actions import Drop, Failure, Status
 from hetserve_router.inference import InferenceFacts, read_inference
 from hetserve_shell.http.calls import Call, CallFailure
+from hetserve_shell.http.limits import HttpError
 from hetserve_shell.http.takers import Head, Headers, Replier
 
 if TYPE_CHECKING:
@@ -122,8 +123,10 @@ class QueryExchange:
             if head.length is None:
                 self._service.hold_more(len(body))
                 self._held = len(body)
-        except Exception:
+        except Exception as error:
             self._service.release(self._held)
+            if isinstance(error, HttpError):
+                self._service.access_log.refused(head, error.status, self._service.title)
             raise
         self._body, self.reply = body, reply
         self._service.arrived(self, self.facts, head)
@@ -137,6 +140,11 @@ class QueryExchange:
             self._service.gone(self)
 
     # Called by the service
+
+    @property
+    def traffic(self) -> tuple[Head, int, int]:
+        """Its head, and the bytes of its body and of its instance's answer so far."""
+        return self._head, self._held, self._size
 
     def send(self, instance: InstanceLink, now: float) -> None:
         """Gives the query to an instance."""
@@ -178,11 +186,11 @@ class QueryExchange:
         self.status, self._headers = status, headers
 
     def on_piece(self, piece: bytes) -> None:
+        self._size += len(piece)
         if self._begun or self.reply is None:
             self._write(piece)
             return
         self._pieces.append(piece)
-        self._size += len(piece)
         if self._size > WHOLE:
             self._begin(self.reply)
 

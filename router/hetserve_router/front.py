@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from importlib.metadata import version
@@ -13,6 +14,7 @@ from urllib.parse import unquote
 
 import orjson
 
+from hetserve_router.access_log import AccessLog
 from hetserve_router.addresses import Asked, service_of, target_of
 from hetserve_router.exchange import JSON, ForwardedExchange, QueryExchange
 from hetserve_router.inference import InferenceFacts
@@ -51,6 +53,7 @@ class Front:
     serves: Callable[[], bool]
     domain: str = "cluster.local"
     asked_at: float = 0.0
+    access_log: AccessLog = field(default_factory=lambda: AccessLog("none"))
     budget: BodyBudget = field(default_factory=lambda: BodyBudget(0))
     _about: bytes = field(init=False)
 
@@ -61,6 +64,16 @@ class Front:
 
     def asked(self, head: Head) -> Taker:
         """Who takes a request. Raises HttpError."""
+        try:
+            return self._taker(head)
+        except HttpError as error:
+            title = ""
+            with suppress(HttpError):
+                title = "/".join(self._key(head))[:300]
+            self.access_log.refused(head, error.status, title)
+            raise
+
+    def _taker(self, head: Head) -> Taker:
         target = target_of(head.path)
         asked = target.asked
         if asked is Asked.LIVE:
@@ -91,8 +104,11 @@ class Front:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"{service.title}: no instance is ready", retry_after=5)
         return ForwardedExchange(service, head, instance)
 
+    def _key(self, head: Head) -> Key:
+        return service_of(head.get(b"hetserve-service"), head.get(b"host"), self.namespaces, self.domain)
+
     def _service(self, head: Head) -> ServedService:
-        key = service_of(head.get(b"hetserve-service"), head.get(b"host"), self.namespaces, self.domain)
+        key = self._key(head)
         service = self.services.get(key)
         if service is None:
             raise HttpError(

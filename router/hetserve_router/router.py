@@ -11,6 +11,7 @@ from typing import Final
 
 from hetserve.profiles.sharing import ONE
 from hetserve.routing.router import NO_INSTANCE
+from hetserve_router.access_log import AccessLog
 from hetserve_router.front import Front
 from hetserve_router.instances import InstanceAddress
 from hetserve_router.observed import RouterCollector, observed_routes
@@ -51,7 +52,9 @@ class Router:
     ) -> None:
         self.settings = settings
         self.services: dict[Key, ServedService] = {}
-        self.front = Front(self.services, namespaces, serves, settings.cluster_domain)
+        self.front = Front(
+            self.services, namespaces, serves, settings.cluster_domain, access_log=AccessLog(settings.access_log)
+        )
         self.is_ready = False
         self.queries: HttpServer | None = None
         self.addresses: tuple[tuple[str, int], tuple[str, int]] | None = None
@@ -82,7 +85,8 @@ class Router:
             if key in self.services:
                 self.services[key].revise(spec)
             else:
-                self.services[key] = ServedService(spec, self.settings.max_slowdown / ONE, limits, self.instances)
+                slowdown = self.settings.max_slowdown / ONE
+                self.services[key] = ServedService(spec, slowdown, limits, self.instances, self.front.access_log)
                 self._figures[key] = self.services[key].figures
 
     def stand(

@@ -23,6 +23,7 @@ from hetserve.routing.actions import Abandon, Action, Drop, Failure, Probe, Send
 from hetserve.routing.predictions import routed_service
 from hetserve.routing.router import NO_INSTANCE, QueueLimits, ServiceRouter
 from hetserve.serving.services import Service
+from hetserve_router.access_log import CLIENT_GONE, AccessLog
 from hetserve_router.exchange import QueryExchange
 from hetserve_router.inference import InferenceFacts
 from hetserve_router.instances import InstanceAddress, InstanceLink
@@ -84,8 +85,15 @@ class ServedSpec:
 class ServedService:
     """now: monotonic clock [s]; that of uvloop's loop counts whole milliseconds. later: as the loop's `call_later`."""
 
-    def __init__(self, spec: ServedSpec, slowdown: float, limits: ServiceLimits, table: InstanceFigures) -> None:
-        self.spec, self.limits = spec, limits
+    def __init__(
+        self,
+        spec: ServedSpec,
+        slowdown: float,
+        limits: ServiceLimits,
+        table: InstanceFigures,
+        access_log: AccessLog | None = None,
+    ) -> None:
+        self.spec, self.limits, self.access_log = spec, limits, access_log or AccessLog("none")
         self.now: Callable[[], float] = time.monotonic
         self.later: Later = _of_the_loop
         self._slowdown, self._profiles = slowdown, spec.latencies()
@@ -176,6 +184,7 @@ class ServedService:
         now, link = self.now(), self._freed(query)
         if query.reply is not None and link is not None:
             self._table.serve_one(link.row, now - query.arrived, self.figures.latencies)
+            self.access_log.ended(query, self.title, query.status, link.name, now)
             query.reply = None
         self._perform(self.core.answered(query.number, now, is_typical=query.status < HTTPStatus.BAD_REQUEST))
         self._forget(query.number)
@@ -188,6 +197,7 @@ class ServedService:
             self._forget(query.number)
 
     def gone(self, query: QueryExchange) -> None:
+        self._log(query, CLIENT_GONE)
         self._perform(self.core.gone(query.number, self.now()))
         if query.instance is None:
             self._forget(query.number)
@@ -321,9 +331,16 @@ class ServedService:
 
     def _refuse(self, action: Drop) -> None:
         query = self._queries[action.query]
+        is_awaited = query.reply is not None
         query.refuse(action)
+        if is_awaited:
+            self._log(query, query.status)
         if query.instance is None:
             self._forget(action.query)
+
+    def _log(self, query: QueryExchange, status: int) -> None:
+        name = query.instance.name if query.instance else None
+        self.access_log.ended(query, self.title, status, name, self.now())
 
     def _abandon(self, query: QueryExchange) -> None:
         query.abandon()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from hetserve_router.access_log import AccessLogged
 from hetserve_services.facts import MaxSlowdown
 from hetserve_shell.leader.lease import ElectionSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
@@ -20,6 +21,7 @@ class RouterSettings(SettingsModel):
     port: of queries. probe_port: of health and metrics. body: bytes of one query; bodies: of all. connections: of
     clients. uploading, unread, idle: what clients may take [s]. max_slowdown: what policies expect of instances that
     share GPUs. namespaces: those whose services are served; `*`: all but other_namespaces, which other routers serve.
+    access_log: the queries of which a line is written.
     """
 
     host: str = "127.0.0.1"
@@ -37,4 +39,5 @@ class RouterSettings(SettingsModel):
     namespaces: list[str] = Field(default=["*"], min_length=1)
     other_namespaces: list[str] = Field(default=[])
     leader_election: RouterElection = RouterElection()
+    access_log: AccessLogged = "none"
     log_level: LogLevel = "info"
