@@ -10,7 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
+from hetserve.api.model_profile import ModelProfile
+from hetserve.cli.app import app
 from hetserve_router.access_log import AccessLog
 from hetserve_router.router import Router
 from hetserve_router.served import ServiceLimits
@@ -77,6 +80,18 @@ async def test_times_are_shown_with_the_profile_that_they_may_correct() -> None:
         assert not kind["isShared"]
         assert kind["profile"]["metadata"] == {"name": "rm2-g4dn-xlarge", "namespace": "default"}
         assert kind["profile"]["spec"]["instanceType"] == "g4dn.xlarge"
+
+
+async def test_the_command_line_makes_a_profile_of_what_a_router_shows() -> None:
+    async with routing("a") as scene:
+        await served(scene, 8, 100, 200)
+        assert scene.router.addresses is not None
+        url = "http://{}:{}".format(*scene.router.addresses[1])
+        asked = ["profile", "learned", "rm2", "--url", url, "-o", "json"]
+        done = await asyncio.to_thread(CliRunner().invoke, app, asked)
+        assert done.exit_code == 0, done.stderr
+        made = ModelProfile.model_validate_json(done.stdout)
+        assert (made.metadata.name, made.spec.instance_type) == ("rm2-g4dn-xlarge", "g4dn.xlarge")
 
 
 async def test_the_ratio_is_that_of_the_profile() -> None:
