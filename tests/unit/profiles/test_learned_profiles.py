@@ -14,7 +14,7 @@ from hetserve.api.model_profile import ModelProfile
 from hetserve.api.names import SYSTEM_NAMESPACE
 from hetserve.cli.app import app
 from hetserve.profiles import profile_from_spec
-from installation_objects import labels_of
+from installation_objects import a_router
 from probe_ports import ProbePort, serving
 from testing import builders
 from testing.kit.http_face import HttpFace
@@ -122,12 +122,6 @@ def test_a_port_where_nobody_listens_is_named() -> None:
     done = CliRunner().invoke(app, ["profile", "learned", "rm2", "--url", "http://127.0.0.1:1"])
     assert done.exit_code == 2
     assert "http://127.0.0.1:1/times" in done.stderr
-
-
-def a_router(name: str, **labels: str) -> Json:
-    port = {"containers": [{"name": "router", "ports": [{"name": "probes", "containerPort": 9999}]}]}
-    found = {**labels_of("router"), **labels}
-    return {"metadata": {"namespace": SYSTEM_NAMESPACE, "name": name, "uid": name, "labels": found}, "spec": port}
 
 
 def test_in_a_cluster_the_leaders_are_asked_by_their_label(tmp_path: Path) -> None:

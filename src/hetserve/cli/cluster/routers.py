@@ -17,14 +17,19 @@ PROBE_PORT: Final = 8891
 Json = dict[str, Any]
 
 
+def leaders(cluster: ClusterClient, namespace: str) -> list[RawObject]:
+    """Pods of routers that lead. Raises ClusterError."""
+    pods = cluster.list(namespaced("v1", namespace, "pods"), labels=labels_of(ROUTER)).items
+    return [pod for pod in pods if any(label.startswith(LEADS) for label in pod["metadata"]["labels"])]
+
+
 def shown_by_leaders(cluster: ClusterClient, namespace: str, path: str) -> list[Json]:
     """The JSON lines of all routers at a path. namespace: of hetserve. Raises ClusterError, also if none leads."""
-    pods = cluster.list(namespaced("v1", namespace, "pods"), labels=labels_of(ROUTER)).items
-    leaders = [pod for pod in pods if any(label.startswith(LEADS) for label in pod["metadata"]["labels"])]
-    if not leaders:
+    leading = leaders(cluster, namespace)
+    if not leading:
         raise ClusterError(f"no router leads in namespace {namespace}")
     found = []
-    for pod in leaders:
+    for pod in leading:
         name = str(pod["metadata"]["name"])
         text = shown_by_pod(cluster, (namespace, name), _probe_port(pod), path).decode("utf-8", "replace")
         found += _lines(text, f"pod {name}")
