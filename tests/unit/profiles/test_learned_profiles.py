@@ -136,6 +136,8 @@ def test_in_a_cluster_the_leaders_are_asked_by_their_label(tmp_path: Path) -> No
         )
     assert profile_of(done).spec.model == "rm2"
     assert probe.seen == [None, "Bearer secret"]
+    asked = [path for how, path, _ in api.requests if how == "UPGRADE"]
+    assert {path.partition("?")[2] for path in asked} == {"ports=9999"}
 
 
 def test_where_no_router_leads_it_is_said(tmp_path: Path) -> None:
