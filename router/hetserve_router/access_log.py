@@ -29,20 +29,20 @@ def _write(line: bytes) -> None:
 
 
 class AccessLog:
-    """logged: whose lines are written; errors: those with a status from 400 on."""
+    """logged: whose lines are written; errors: those with a status from 400 on. least: status that is written."""
 
     def __init__(self, logged: AccessLogged, write: Callable[[bytes], None] = _write) -> None:
         self._write = write
-        self._least = {"all": 0, "errors": HTTPStatus.BAD_REQUEST, "none": sys.maxsize}[logged]
+        self.least = {"all": 0, "errors": HTTPStatus.BAD_REQUEST, "none": sys.maxsize}[logged]
 
     def refused(self, head: Head, status: int, service: str) -> None:
         """A request that never became a query. service: that it names; empty: it names none."""
-        if status >= self._least:
+        if status >= self.least:
             self._say(head, status, service or None)
 
-    def ended(self, query: QueryExchange, service: str, status: int, instance: str | None, now: float) -> None:
-        """A query. instance: that had it last; None: none did. now: as `query.arrived` [s]."""
-        if status < self._least:
+    def ended(self, query: QueryExchange, service: str, status: int, now: float) -> None:
+        """A query. now: as `query.arrived` [s]."""
+        if status < self.least:
             return
         head, taken, given = query.traffic
         began = query.sent or now
@@ -50,7 +50,7 @@ class AccessLog:
             head,
             status,
             service,
-            instance=instance,
+            instance=query.asked,
             items=None if query.facts is None else query.facts.items,
             queueMs=round(1e3 * (began - query.arrived), 3),
             serviceMs=round(1e3 * (now - began), 3) if query.sent else None,

@@ -69,7 +69,7 @@ class QueryExchange:
     """Takes a query and hears its instance's answer.
 
     reply: to the client; None: nobody waits. number: of the core, -1: it does not know the query. arrived, sent: when
-    the query was whole, and when its instance got it [s].
+    the query was whole, and when its instance got it [s]. asked: name of the instance that got it last.
     """
 
     __slots__ = (
@@ -83,6 +83,7 @@ class QueryExchange:
         "_service",
         "_size",
         "arrived",
+        "asked",
         "facts",
         "instance",
         "limit",
@@ -100,6 +101,7 @@ class QueryExchange:
         self.reply: Replier | None = None
         self.instance: InstanceLink | None = None
         self.arrived = self.sent = 0.0
+        self.asked: str | None = None
         self.status = 0
         self._call: Call | None = None
         self._body: bytes | bytearray = b""
@@ -148,7 +150,7 @@ class QueryExchange:
 
     def send(self, instance: InstanceLink, now: float) -> None:
         """Gives the query to an instance."""
-        self.instance, self.sent = instance, now
+        self.instance, self.asked, self.sent = instance, instance.name, now
         self._pieces, self._size, self.status = [], 0, 0
         request = _request(self._head, self._head.method, instance.host, len(self._body))
         self._call = instance.upstream.send(request, self._body, self)

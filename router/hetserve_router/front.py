@@ -67,10 +67,11 @@ class Front:
         try:
             return self._taker(head)
         except HttpError as error:
-            title = ""
-            with suppress(HttpError):
-                title = "/".join(self._key(head))[:300]
-            self.access_log.refused(head, error.status, title)
+            if error.status >= self.access_log.least:
+                title = ""
+                with suppress(HttpError):
+                    title = "/".join(self._key(head))[:300]
+                self.access_log.refused(head, error.status, title)
             raise
 
     def _taker(self, head: Head) -> Taker:

@@ -184,7 +184,7 @@ class ServedService:
         now, link = self.now(), self._freed(query)
         if query.reply is not None and link is not None:
             self._table.serve_one(link.row, now - query.arrived, self.figures.latencies)
-            self.access_log.ended(query, self.title, query.status, link.name, now)
+            self.access_log.ended(query, self.title, query.status, now)
             query.reply = None
         self._perform(self.core.answered(query.number, now, is_typical=query.status < HTTPStatus.BAD_REQUEST))
         self._forget(query.number)
@@ -197,7 +197,7 @@ class ServedService:
             self._forget(query.number)
 
     def gone(self, query: QueryExchange) -> None:
-        self._log(query, CLIENT_GONE)
+        self.access_log.ended(query, self.title, CLIENT_GONE, self.now())
         self._perform(self.core.gone(query.number, self.now()))
         if query.instance is None:
             self._forget(query.number)
@@ -334,13 +334,9 @@ class ServedService:
         is_awaited = query.reply is not None
         query.refuse(action)
         if is_awaited:
-            self._log(query, query.status)
+            self.access_log.ended(query, self.title, query.status, self.now())
         if query.instance is None:
             self._forget(action.query)
-
-    def _log(self, query: QueryExchange, status: int) -> None:
-        name = query.instance.name if query.instance else None
-        self.access_log.ended(query, self.title, status, name, self.now())
 
     def _abandon(self, query: QueryExchange) -> None:
         query.abandon()

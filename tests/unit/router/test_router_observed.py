@@ -185,6 +185,10 @@ async def test_each_query_that_ends_has_a_line_in_the_access_log() -> None:
         await until(lambda: scene.router.services["default", "rm2"].core.waiting == 0)
         held.answer()
         await served
+        broken = scene.ask(more={"parameters": {"sequence_id": 5}})
+        await scene.instances["a"].next()
+        await scene.instances["a"].stop()
+        assert (await broken).status_code == 502
         found = [(one["status"], one["service"], one.get("items"), one.get("instance")) for one in lines]
         assert found == [
             (400, "default/rm2", None, None),
@@ -192,6 +196,7 @@ async def test_each_query_that_ends_has_a_line_in_the_access_log() -> None:
             (404, "default/absent", None, None),
             (499, "default/rm2", 8, None),
             (200, "default/rm2", 8, "a"),
+            (502, "default/rm2", 8, "a"),
         ]
 
 
