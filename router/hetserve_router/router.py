@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
@@ -20,6 +21,8 @@ from hetserve_services.figures import STAYS, InstanceFigures, ServiceFigures
 from hetserve_shell.http.limits import Check, ServerLimits
 from hetserve_shell.http.probes import LIMITS, probe_server
 from hetserve_shell.http.server import HttpServer, allotted, listen
+from hetserve_shell.tls.rotation import Rotation, TlsFiles
+from hetserve_shell.tls.transport import over
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +39,8 @@ NOT_SERVING: Final = "the services are not known yet"
 class Router:
     """Serves queries of the services that it is told of, at the instances that it is told of.
 
-    serves: whether this replica takes queries. addresses: of the ports, once they listen. check: who reads metrics;
-    None: everybody.
+    serves: whether this replica takes queries. addresses: of the ports `queries`, `tls` and `probes`, once they listen.
+    check: who reads metrics; None: everybody.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class Router:
         self.front = Front(self.services, namespaces, serves, settings.cluster_domain)
         self.is_ready = False
         self.queries: HttpServer | None = None
-        self.addresses: tuple[tuple[str, int], tuple[str, int]] | None = None
+        self.addresses: dict[str, tuple[str, int]] = {}
         self.instances = InstanceFigures()
         self._figures: dict[Key, ServiceFigures] = {}
         self._connections = allotted({"queries": settings.connections, "probes": LIMITS.connections})
@@ -93,15 +96,19 @@ class Router:
 
         That ends once nothing has come for QUIET seconds, or after DRAIN_WITHIN.
         """
-        settings = self.settings
+        settings, tls = self.settings, self.settings.tls
         self.queries = queries = HttpServer(self.front, self._limits(), "queries")
         limits = replace(LIMITS, connections=self._connections["probes"])
         probes = probe_server(self.text, self.not_ready, limits=limits, check=self._check)
-        listeners = listen(settings.host, settings.port), listen(settings.host, settings.probe_port)
-        self.addresses = listeners[0].getsockname()[:2], listeners[1].getsockname()[:2]
-        await probes.start(listeners[1])
-        await queries.start(listeners[0])
-        log.info("queries on %s:%d, metrics on %s:%d", *self.addresses[0], *self.addresses[1])
+        rotating: asyncio.Task[None] | None = None
+        if tls is not None:
+            files = TlsFiles(tls.certificate, tls.key, tls.client_ca, protocols=("http/1.1",))
+            rotation = Rotation(files, on_trust=self.part)
+            await queries.start(self._listen("tls", tls.port), over(rotation))
+            rotating = asyncio.create_task(rotation.run())
+        if tls is None or tls.client_ca is None:
+            await queries.start(self._listen("queries", settings.port))
+        await probes.start(self._listen("probes", settings.probe_port))
         try:
             await stop.wait()
             log.info("stopping")
@@ -113,6 +120,8 @@ class Router:
         finally:
             await queries.stop(DRAIN_WITHIN)
             await probes.stop(PROBES_DRAIN_WITHIN)
+            if rotating is not None:
+                rotating.cancel()
 
     def not_ready(self) -> str:
         """Why /readyz fails; empty if it does not."""
@@ -125,6 +134,12 @@ class Router:
         for service in (*(ended for _, ended in self._ended.values()), *self.services.values()):
             service.count_present()
         return metrics_text(self._collector)
+
+    def _listen(self, what: str, port: int) -> socket.socket:
+        listener = listen(self.settings.host, port)
+        self.addresses[what] = listener.getsockname()[:2]
+        log.info("%s on %s:%d", what, *self.addresses[what])
+        return listener
 
     def part(self) -> None:
         """Asks clients to come by another connection."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, PlainValidator
@@ -19,6 +20,18 @@ def _slowdown(value: object) -> Millionths:
 class RouterElection(ElectionSettings):
     namespace: str = Field(default="hetserve-system", min_length=1)
     lease_name: str = Field(default="default", min_length=1)
+
+
+class RouterTls(SettingsModel):
+    """The port of queries over TLS 1.3; its PEM files are read again when they change.
+
+    client_ca: who signs clients, and then no query comes without TLS; absent: no client needs a certificate.
+    """
+
+    port: Port = 8443
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
 
 
 class RouterSettings(SettingsModel):
@@ -43,5 +56,6 @@ class RouterSettings(SettingsModel):
     cluster_domain: str = Field(default="cluster.local", min_length=1, max_length=200)
     namespaces: list[str] = Field(default=["*"], min_length=1)
     other_namespaces: list[str] = Field(default=[])
+    tls: RouterTls | None = None
     leader_election: RouterElection = RouterElection()
     log_level: LogLevel = "info"
