@@ -84,8 +84,12 @@ test: test-unit e2e ## Run every test but the deep ones, those on a real control
 test-deep: deep-tests modelcheck-deep mutants test-pythons ## Run what make test leaves out: at length, in depth, with many examples (hours)
 
 .PHONY: deep-tests
-deep-tests: setup tools kernels ## Run the deep tests, and each law with many examples (TESTS=tests/properties/test_wake_laws.py)
+deep-tests: setup tools kernels peers ## Run the deep tests, and each law with many examples (TESTS=tests/properties/test_wake_laws.py)
 	HETSERVE_TEST_TIER=deep $(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "deep or law" $(TESTS)
+
+.PHONY: gateway-tests
+gateway-tests: setup peers ## Run the tests of a router behind a real Envoy, which is installed first
+	$(BIN)/pytest -n 0 -m deep tests/unit/router/test_behind_a_gateway.py
 
 .PHONY: flakes
 flakes: setup tools kernels ## Run the scenarios N times beside BURNERS busy processes; say what failed, and what was nearly too slow

@@ -92,7 +92,7 @@ class Router:
             service.stand(instances.get(key, ()), ending)
 
     async def run(self, stop: asyncio.Event, give_up: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Serves until `stop` is set; then `give_up` lets another lead, and what still comes is answered.
+        """Serves until `stop` is set; then it says it is not ready, `give_up` lets another lead, what comes is served.
 
         That ends once nothing has come for QUIET seconds, or after DRAIN_WITHIN.
         """
@@ -112,11 +112,13 @@ class Router:
         try:
             await stop.wait()
             log.info("stopping")
+            self.front.ending, since = True, self.front.asked_at
             if give_up is not None:
                 await give_up()
-                queries.part()
-                if self.front.serves():
-                    await self._quiet(queries)
+                since = time.monotonic()
+            queries.part()
+            if self.front.serves():
+                await self._quiet(queries, since)
         finally:
             await queries.stop(DRAIN_WITHIN)
             await probes.stop(PROBES_DRAIN_WITHIN)
@@ -146,9 +148,9 @@ class Router:
         if self.queries is not None:
             self.queries.part()
 
-    async def _quiet(self, queries: HttpServer) -> None:
+    async def _quiet(self, queries: HttpServer, since: float) -> None:
         began = now = time.monotonic()
-        while (until := min(began + DRAIN_WITHIN, max(began, self.front.asked_at) + QUIET)) > now:
+        while (until := min(began + DRAIN_WITHIN, max(since, self.front.asked_at) + QUIET)) > now:
             await asyncio.sleep(until - now)
             queries.part()
             now = time.monotonic()
