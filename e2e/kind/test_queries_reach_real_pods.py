@@ -17,8 +17,6 @@ from harness.one_type import SERVICE, service_on
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import LABEL_SERVICE, SYSTEM_NAMESPACE
 
-pytestmark = pytest.mark.beside
-
 PORT: Final = 8000
 KIND: Final = "queries-labelled"
 ASKING: Final = """

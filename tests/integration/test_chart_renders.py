@@ -10,17 +10,21 @@ from typing import Any
 import pytest
 import yaml
 
+from documented import FENCED
 from harness.chart import chart_objects, render_chart
+from harness.components import ROOT
+from harness.kube import documents_of
 from hetserve_extender.settings import Settings
 from hetserve_operator.settings import OperatorSettings
 from hetserve_router.router import DRAIN_WITHIN, PROBES_DRAIN_WITHIN
 from hetserve_router.settings import RouterSettings
 
+GATEWAYS = ROOT / "docs" / "how-to-put-a-gateway-before-the-router.md"
 GOLDEN = Path(__file__).parents[1] / "golden" / "chart"
 
 pytestmark = pytest.mark.cluster  # helm is one of the tools that are built
 
-ROUTERS = [
+ROUTERS: list[dict[str, Any]] = [
     {
         "name": "a",
         "namespaces": ["team"],
@@ -417,3 +421,34 @@ def test_a_router_has_time_to_end() -> None:
     (router,) = [d for d in chart_objects() if d["kind"] == "Deployment" and "router" in d["metadata"]["name"]]
     grace = router["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
     assert grace > DRAIN_WITHIN + DRAIN_WITHIN + PROBES_DRAIN_WITHIN, "what still comes, what waits, the port of probes"
+
+
+def test_the_page_about_gateways_shows_routes_that_fit_the_values_which_it_shows(tmp_path: Path) -> None:
+    blocks = [yaml.safe_load(text) for language, text in FENCED.findall(GATEWAYS.read_text()) if language == "yaml"]
+    rendered = list[dict[str, Any]]()
+    for values in (block for block in blocks if "routers" in block):
+        (file := tmp_path / f"{len(rendered)}.yaml").write_text(yaml.safe_dump(values))
+        rendered += documents_of(render_chart("--values", str(file)))
+    shown = {block["kind"]: block for block in blocks if "kind" in block}
+    (rule,) = shown["HTTPRoute"]["spec"]["rules"]
+    (backend,) = rule["backendRefs"]
+    services = [d for d in rendered if d["kind"] == "Service" and d["metadata"]["name"] == backend["name"]]
+    ports = {port["port"] for service in services for port in service["spec"]["ports"]}
+    assert {backend["port"], 443} <= ports, "443 is that of the paragraph on TLS"
+    assert {service["metadata"]["namespace"] for service in services} == {backend["namespace"]}
+    (grant,) = [d["spec"] for d in rendered if d["kind"] == "ReferenceGrant"]
+    assert shown["HTTPRoute"]["metadata"]["namespace"] in {one["namespace"] for one in grant["from"]}
+    assert grant["to"] == [{"group": "", "kind": "Service", "name": backend["name"]}]
+    (target,) = shown["BackendTLSPolicy"]["spec"]["targetRefs"]
+    assert (target["name"], shown["BackendTLSPolicy"]["metadata"]["namespace"]) == (
+        backend["name"],
+        backend["namespace"],
+    )
+    (letting,) = shown["NetworkPolicy"]["spec"]["ingress"]
+    pods = [
+        d["spec"]["template"]["metadata"]["labels"]
+        for d in rendered
+        if d["kind"] == "Deployment" and d["metadata"]["name"] == backend["name"]
+    ]
+    assert pods
+    assert all(letting["from"][0]["podSelector"]["matchLabels"].items() <= labels.items() for labels in pods)

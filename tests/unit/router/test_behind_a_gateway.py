@@ -68,9 +68,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield Place(tmp_path, worker)
 
 
-def ask(client: httpx.Client, items: int = 3, **headers: str) -> httpx.Response:
+def ask(client: httpx.Client, headers: dict[str, str] | None = None, items: int = 3) -> httpx.Response:
     tensor = {"name": "x", "shape": [items], "datatype": "INT64", "data": list(range(items))}
-    said = {"host": NAME, **headers}
+    said = {"host": NAME, **(headers or {})}
     named = {"sni_hostname": NAME}
     return client.post("/v2/models/rm2/infer", json={"inputs": [tensor]}, headers=said, extensions=named)
 
@@ -83,11 +83,11 @@ def client(port: int, context: ssl.SSLContext | None = None) -> httpx.Client:
 
 def test_a_route_says_which_service_is_asked_and_no_caller_can_say_another(place: Place) -> None:
     with place.router("a") as (_, router), envoy(place.folder, ROUTE, [router]) as port, client(port) as callers:
-        answer = ask(callers, **{"hetserve-service": "other/service"})
+        answer = ask(callers, {"hetserve-service": "other/service"})
         assert (answer.status_code, answer.headers["hetserve-instance"]) == (200, "a")
         assert answer.json()["outputs"][0]["data"] == [0, 1, 2]
         assert callers.get("/v1", headers={"host": NAME}).status_code == 404, "the route leads /v2 alone"
-        assert ask(callers, host="elsewhere.example.com").status_code == 404
+        assert ask(callers, {"host": "elsewhere.example.com"}).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_the_timeout_of_a_route_is_the_deadline_of_a_query(place: Place, timeout
         del route["spec"]["rules"][0]["timeouts"]
     with place.router("a") as (_, router), envoy(place.folder, route, [router]) as port, client(port) as callers:
         assert ask(callers).status_code == 200
-        answer = ask(callers, items=1000, **{"x-envoy-expected-rq-timeout-ms": "100000"})
+        answer = ask(callers, {"x-envoy-expected-rq-timeout-ms": "100000"}, items=1000)
         assert answer.status_code == status, answer.text
         if status == httpx.codes.GATEWAY_TIMEOUT:
             assert "deadline" in answer.json()["error"], "the router says it, at once, and not Envoy 10 s later"
