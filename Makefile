@@ -13,6 +13,7 @@ PYTHONS ?= 3.12 3.13
 # uv, itself one of the locked, installs in seconds what takes pip a minute. It reads no configuration of pip: where it
 # reaches no index, pip does it all.
 UV_LINES := awk '/^[a-zA-Z0-9]/ { ours = /^uv==/ } ours && /==|--hash/'
+LOCKED := --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --annotation-style line
 
 WORKERS ?= auto
 # Tests wait too, so there are more workers than cores; those of scenarios have a control plane each.
@@ -46,13 +47,17 @@ $(PROJECT): pyproject.toml $(REQUIREMENTS)
 
 # Needs no more than uv: a lock that breaks a bound of pyproject.toml fails setup, and is mended here.
 .PHONY: lock
-lock: $(REQUIREMENTS) ## Rewrite requirements.lock from pyproject.toml
-	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --all-extras --generate-hashes \
-		--no-header --no-emit-index-url --annotation-style line --output-file requirements.lock
+lock: $(REQUIREMENTS) ## Rewrite requirements.lock and peers.lock from pyproject.toml
+	$(BIN)/uv pip compile pyproject.toml --all-extras $(LOCKED) --output-file requirements.lock
+	$(BIN)/uv pip compile --group pyproject.toml:peers $(LOCKED) --output-file peers.lock
 
 .PHONY: tools
 tools: setup ## Build the pinned control plane and Prometheus into the user's cache (minutes, once; KUBERNETES=1.35: of that version)
 	@PYTHONPATH=e2e $(BIN)/python -m harness.tools
+
+.PHONY: peers
+peers: setup ## Install Envoy and tritonclient (peers.lock) into an environment of their own in the user's cache; print where
+	@PYTHONPATH=e2e $(BIN)/python -m harness.peers
 
 .PHONY: kernels
 kernels: $(KERNELS) ## Compile the kernels of planning and simulation into the user's cache (a minute, once)
@@ -79,8 +84,12 @@ test: test-unit e2e ## Run every test but the deep ones, those on a real control
 test-deep: deep-tests modelcheck-deep mutants test-pythons ## Run what make test leaves out: at length, in depth, with many examples (hours)
 
 .PHONY: deep-tests
-deep-tests: setup tools kernels ## Run the deep tests, and each law with many examples (TESTS=tests/properties/test_wake_laws.py)
+deep-tests: setup tools kernels peers ## Run the deep tests, and each law with many examples (TESTS=tests/properties/test_wake_laws.py)
 	HETSERVE_TEST_TIER=deep $(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "deep or law" $(TESTS)
+
+.PHONY: gateway-tests
+gateway-tests: setup peers ## Run the tests of a router behind a real Envoy, which is installed first
+	$(BIN)/pytest -n 0 -m deep tests/unit/router/test_behind_a_gateway.py
 
 .PHONY: flakes
 flakes: setup tools kernels ## Run the scenarios N times beside BURNERS busy processes; say what failed, and what was nearly too slow

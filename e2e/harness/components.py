@@ -147,7 +147,6 @@ def values(ports: Ports, folder: StateFolder) -> dict[str, Any]:
         _measured(ports)
         | _allowed()
         | _open()
-        | _routed()
         | {
             "components": {"enabled": False},
             "extender": {"host": HOST, "port": ports.extender, "probePort": ports.extender_probe},
@@ -179,11 +178,6 @@ def _allowed() -> dict[str, Any]:
 def _open() -> dict[str, Any]:
     """Probe ports of this machine's loopback, which people and Prometheus read without a token."""
     return {"probes": {"authorization": "none"}} if _knows("probes") else {}
-
-
-def _routed() -> dict[str, Any]:
-    """A router for every namespace; no process of it runs."""
-    return {"routers": [{"name": "default", "namespaces": ["*"]}]} if _knows("routers") else {}
 
 
 def _knows(section: str) -> bool:

@@ -49,8 +49,10 @@ NODES_SECONDS: Final = 60.0
 NO_CLUSTER: Final = 3
 """Exit code."""
 RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
-IN_PODS: Final = ("operator", "extender")
+IN_PODS: Final = ("operator", "extender", "router")
 """Components whose images run in the cluster."""
+WORKER: Final = "worker"
+"""Whose image the instances of a service run."""
 COMMAND_LINE: Final = "cli"
 """Whose image runs beside it."""
 HELD: Final = "hetserve.io/held-images"
@@ -298,8 +300,8 @@ def _load_once(engine: Engine, tags: list[str], workers: list[str]) -> None:
 def _images() -> tuple[Engine, list[str]]:
     """Builds the images of today and of the previous release. Returns their engine, and the tags that nodes need."""
     engine = choose(os.environ.get("ENGINE") or None)
-    tags = build.build([*IN_PODS, COMMAND_LINE])[: len(IN_PODS)]
-    return engine, tags + previous.build_images(engine, IN_PODS)
+    *tags, _ = build.build([*IN_PODS, WORKER, COMMAND_LINE])
+    return engine, tags + previous.build_images(engine, previous.IN_PODS)
 
 
 def _engine() -> None:

@@ -21,6 +21,8 @@ def _only(pattern: str) -> Path:
 
 CHART: Final = _only("hetserve-*.tgz")
 WHEEL: Final = _only("hetserve-*.whl")
+IN_PODS: Final = ("operator", "extender")
+"""Components whose images ran in a cluster then."""
 VERSION: Final = re.sub(r"^hetserve-([^-]+)-.*$", r"\1", WHEEL.name)
 """Of the wheel, and the tag of its images."""
 
@@ -42,7 +44,7 @@ def build_images(engine: Engine, components: tuple[str, ...]) -> list[str]:
 def image_values() -> dict[str, Any]:
     """Values of the chart that name these images."""
     made: dict[str, Any] = {}
-    for component in ("operator", "extender"):
+    for component in IN_PODS:
         repository, _, tag = tag_of(component).rpartition(":")
         made[component] = {"image": {"repository": repository, "tag": tag, "pullPolicy": "Never"}}
     return made

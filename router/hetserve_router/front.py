@@ -45,7 +45,8 @@ class OwnAnswer:
 class Front:
     """services: by key. namespaces: that are served. serves: whether this replica takes queries.
 
-    domain: of the cluster. asked_at: when the last request came [s]. budget: of the bytes of all bodies.
+    domain: of the cluster. asked_at: when the last request came [s]. budget: of the bytes of all bodies. ending:
+    whether readiness sends clients elsewhere, though queries are still taken.
     """
 
     services: Mapping[Key, ServedService]
@@ -55,6 +56,7 @@ class Front:
     asked_at: float = 0.0
     access_log: AccessLog = field(default_factory=lambda: AccessLog("none"))
     budget: BodyBudget = field(default_factory=lambda: BodyBudget(0))
+    ending: bool = False
     _about: bytes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -81,7 +83,8 @@ class Front:
             return self._own(head, {"live": True})
         serves = self.serves()
         if asked is Asked.READY:
-            return self._own(head, {"ready": serves}, HTTPStatus.OK if serves else HTTPStatus.SERVICE_UNAVAILABLE)
+            ready = serves and not self.ending
+            return self._own(head, {"ready": ready}, HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE)
         if asked is Asked.SERVER_METADATA:
             _only(head, b"GET", b"HEAD")
             return OwnAnswer(HTTPStatus.OK, self._about)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -34,25 +35,17 @@ class InstanceEntry(BaseModel):
     @field_validator("url")
     @classmethod
     def _address(cls, value: str) -> str:
-        parts = _split(value)
-        if parts is None or parts.scheme != "http" or not parts.hostname or parts.path not in ("", "/"):
-            raise ValueError("must be http://HOST:PORT")
-        return value
+        with suppress(ValueError):  # of a port
+            parts = urlsplit(value)
+            if parts.scheme == "http" and parts.hostname and parts.path in ("", "/") and parts.port != 0:
+                return value
+        raise ValueError("must be http://HOST:PORT")
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port."""
         parts = urlsplit(self.url)
         return str(parts.hostname), parts.port or 80
-
-
-def _split(url: str) -> SplitResult | None:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        return None
-    return parts
 
 
 def services_of(paths: Sequence[str], slowdown: Millionths) -> list[tuple[InferenceService, ServiceFacts]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
@@ -23,6 +24,8 @@ from hetserve_services.figures import STAYS, InstanceFigures, ServiceFigures
 from hetserve_shell.http.limits import Check, ServerLimits
 from hetserve_shell.http.probes import LIMITS, probe_server
 from hetserve_shell.http.server import HttpServer, allotted, listen
+from hetserve_shell.tls.rotation import Rotation, TlsFiles
+from hetserve_shell.tls.transport import over
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +42,8 @@ NOT_SERVING: Final = "the services are not known yet"
 class Router:
     """Serves queries of the services that it is told of, at the instances that it is told of.
 
-    serves: whether this replica takes queries. addresses: of the ports, once they listen. check: who reads metrics;
-    None: everybody.
+    serves: whether this replica takes queries. addresses: of the ports `queries`, `tls` and `probes`, once they listen.
+    check: who reads metrics; None: everybody.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class Router:
         )
         self.is_ready = False
         self.queries: HttpServer | None = None
-        self.addresses: tuple[tuple[str, int], tuple[str, int]] | None = None
+        self.addresses: dict[str, tuple[str, int]] = {}
         self.instances = InstanceFigures()
         self._figures: dict[Key, ServiceFigures] = {}
         self._connections = allotted({"queries": settings.connections, "probes": LIMITS.connections})
@@ -101,32 +104,39 @@ class Router:
             service.stand(instances.get(key, ()), ending, why_none)
 
     async def run(self, stop: asyncio.Event, give_up: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Serves until `stop` is set; then `give_up` lets another lead, and what still comes is answered.
+        """Serves until `stop` is set; then it says it is not ready, `give_up` lets another lead, what comes is served.
 
         That ends once nothing has come for QUIET seconds, or after DRAIN_WITHIN.
         """
-        settings = self.settings
+        settings, tls = self.settings, self.settings.tls
         self.queries = queries = HttpServer(self.front, self._limits(), "queries")
         self.front.budget = queries.budget
         limits = replace(LIMITS, connections=self._connections["probes"])
-        routes = observed_routes(self.front)
-        probes = probe_server(self.text, self.not_ready, routes, limits, check=self._check)
-        listeners = listen(settings.host, settings.port), listen(settings.host, settings.probe_port)
-        self.addresses = listeners[0].getsockname()[:2], listeners[1].getsockname()[:2]
-        await probes.start(listeners[1])
-        await queries.start(listeners[0])
-        log.info("queries on %s:%d, metrics on %s:%d", *self.addresses[0], *self.addresses[1])
+        probes = probe_server(self.text, self.not_ready, observed_routes(self.front), limits, check=self._check)
+        rotating: asyncio.Task[None] | None = None
+        if tls is not None:
+            files = TlsFiles(tls.certificate, tls.key, tls.client_ca, protocols=("http/1.1",))
+            rotation = Rotation(files, on_trust=self.part)
+            await queries.start(self._listen("tls", tls.port), over(rotation))
+            rotating = asyncio.create_task(rotation.run())
+        if tls is None or tls.client_ca is None:
+            await queries.start(self._listen("queries", settings.port))
+        await probes.start(self._listen("probes", settings.probe_port))
         try:
             await stop.wait()
             log.info("stopping")
+            self.front.ending, since = True, self.front.asked_at
             if give_up is not None:
                 await give_up()
-                queries.part()
-                if self.front.serves():
-                    await self._quiet(queries)
+                since = time.monotonic()
+            queries.part()
+            if self.front.serves():
+                await self._quiet(queries, since)
         finally:
             await queries.stop(DRAIN_WITHIN)
             await probes.stop(PROBES_DRAIN_WITHIN)
+            if rotating is not None:
+                rotating.cancel()
 
     def not_ready(self) -> str:
         """Why /readyz fails; empty if it does not."""
@@ -139,14 +149,20 @@ class Router:
             await asyncio.sleep(0)  # queries go on between two services
         return metrics_text(self._collector)
 
+    def _listen(self, what: str, port: int) -> socket.socket:
+        listener = listen(self.settings.host, port)
+        self.addresses[what] = listener.getsockname()[:2]
+        log.info("%s on %s:%d", what, *self.addresses[what])
+        return listener
+
     def part(self) -> None:
         """Asks clients to come by another connection."""
         if self.queries is not None:
             self.queries.part()
 
-    async def _quiet(self, queries: HttpServer) -> None:
+    async def _quiet(self, queries: HttpServer, since: float) -> None:
         began = now = time.monotonic()
-        while (until := min(began + DRAIN_WITHIN, max(began, self.front.asked_at) + QUIET)) > now:
+        while (until := min(began + DRAIN_WITHIN, max(since, self.front.asked_at) + QUIET)) > now:
             await asyncio.sleep(until - now)
             queries.part()
             now = time.monotonic()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import Field
 
 from hetserve_router.access_log import AccessLogged
@@ -13,6 +15,18 @@ from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization
 class RouterElection(ElectionSettings):
     namespace: str = Field(default="hetserve-system", min_length=1)
     lease_name: str = Field(default="default", min_length=1)
+
+
+class RouterTls(SettingsModel):
+    """The port of queries over TLS 1.3; its PEM files are read again when they change.
+
+    client_ca: who signs clients, and then no query comes without TLS; absent: no client needs a certificate.
+    """
+
+    port: Port = 8443
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
 
 
 class RouterSettings(SettingsModel):
@@ -38,6 +52,7 @@ class RouterSettings(SettingsModel):
     cluster_domain: str = Field(default="cluster.local", min_length=1, max_length=200)
     namespaces: list[str] = Field(default=["*"], min_length=1)
     other_namespaces: list[str] = Field(default=[])
+    tls: RouterTls | None = None
     leader_election: RouterElection = RouterElection()
     access_log: AccessLogged = "none"
     log_level: LogLevel = "info"

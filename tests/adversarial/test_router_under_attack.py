@@ -43,8 +43,7 @@ class Attacker:
 
     @classmethod
     async def of(cls, scene: RouterScene) -> Attacker:
-        assert scene.router.addresses is not None
-        return cls(*await asyncio.open_connection(*scene.router.addresses[0]))
+        return cls(*await asyncio.open_connection(*scene.router.addresses["queries"]))
 
     async def sends(self, *pieces: bytes) -> bytes:
         """All that comes back until the connection ends."""

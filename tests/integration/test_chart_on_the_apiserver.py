@@ -45,7 +45,7 @@ def test_every_object_is_accepted(restricted: Restricted) -> None:
 
 def test_the_pods_themselves_are_admitted(restricted: Restricted) -> None:
     deployments = restricted.of_kind("Deployment")
-    assert len(deployments) == 2
+    assert len(deployments) == 3
     restricted.cluster.apply(restricted.of_kind("ServiceAccount"))
     for deployment in deployments:
         template, name = deployment["spec"]["template"], deployment["metadata"]["name"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,30 @@ from typing import Any
 import pytest
 import yaml
 
+from documented import FENCED
 from harness.chart import chart_objects, render_chart
+from harness.components import ROOT
+from harness.kube import documents_of
 from hetserve_extender.settings import Settings
 from hetserve_operator.settings import OperatorSettings
+from hetserve_router.router import DRAIN_WITHIN, PROBES_DRAIN_WITHIN
+from hetserve_router.settings import RouterSettings
 
+GATEWAYS = ROOT / "docs" / "how-to-put-a-gateway-before-the-router.md"
 GOLDEN = Path(__file__).parents[1] / "golden" / "chart"
 
 pytestmark = pytest.mark.cluster  # helm is one of the tools that are built
 
+ROUTERS: list[dict[str, Any]] = [
+    {
+        "name": "a",
+        "namespaces": ["team"],
+        "from": [{"namespaceSelector": {"matchLabels": {"team": "a"}}}],
+        "referenceGrants": ["gateways"],
+        "tls": {"secret": "router-tls"},
+    },
+    {"name": "b", "namespaces": ["*"], "tls": {"secret": "router-tls", "clientCASecret": "router-clients"}},
+]
 RENDERS = {
     "components left out": (
         "components-left-out.yaml",
@@ -35,7 +52,7 @@ RENDERS = {
             *("--set", "metrics.prometheus.url=https://prometheus.monitoring.svc:9090/team"),
             *("--set", "metrics.prometheus.caSecret.name=prometheus-ca", "--set", "metrics.prometheus.timeout=2s"),
             *("--set", "admission.serviceAccounts={default,models/reader}"),
-            *("--set-json", 'routers=[{"name": "a", "namespaces": ["team"]}, {"name": "b", "namespaces": ["*"]}]'),
+            *("--set-json", f"routers={json.dumps(ROUTERS)}"),
             *("--set", "clusterDomain=corp.example"),
             *("--set", "metrics.prometheus.tokenSecret.name=reader", "--set", "metrics.allowQueries=true"),
             *(
@@ -107,6 +124,16 @@ REFUSED = {
         "routers[0].name=a,routers[0].namespaces={team},routers[1].name=b,routers[1].namespaces={x,team}",
         "routers: namespace team is served by a and b: leave one",
     ),
+    "a router's name twice": (
+        "routers[0].name=a,routers[0].namespaces={x},routers[1].name=a,routers[1].namespaces={y}",
+        "routers: the name a is there twice: leave one",
+    ),
+    "a router that nobody may ask": ("routers[0].from={}", "routers/0/from"),
+    "a router's certificate of no Secret": ("routers[0].tls.clientCASecret=a", "routers/0/tls"),
+    "ports of a router that are one": (
+        "router.tlsPort=8000",
+        "router.port, router.tlsPort and router.probePort are ports of one pod and must differ, got 8000, 8000, 8891",
+    ),
     "a domain with a blank": ("clusterDomain=a b", "clusterDomain"),
     "an unknown value": ("extender.prot=1", "prot"),
     "a log level that no component knows": ("operator.logLevel=loud", "operator/logLevel"),
@@ -159,6 +186,7 @@ def test_leaving_the_components_out_leaves_out_their_workloads_and_nothing_else(
     assert {name for kind, name in left_out if kind == "Deployment"} == {
         "hetserve-operator",
         "hetserve-scheduler",
+        "hetserve-router-default",
     }
 
 
@@ -196,7 +224,7 @@ def test_scheduler_and_extender_are_one_pod_and_no_port_of_the_verbs_is_named() 
     ports = {port["name"]: port["containerPort"] for one in (scheduler, extender) for port in one["ports"]}
     assert ports == {"scheduler": 10259, "extender": 8889}
     targets = [port["targetPort"] for d in documents if d["kind"] == "Service" for port in d["spec"]["ports"]]
-    assert sorted(targets) == ["extender", "probes", "scheduler"]
+    assert sorted(targets) == ["extender", "probes", "probes", "queries", "queries", "scheduler"]
     (settings,) = [d["data"] for d in documents if d["kind"] == "ConfigMap" and "extender" in d["metadata"]["name"]]
     read = Settings.model_validate(yaml.safe_load(settings["settings.yaml"]))
     (config,) = [d["data"] for d in documents if d["kind"] == "ConfigMap" and "scheduler" in d["metadata"]["name"]]
@@ -360,3 +388,67 @@ def test_the_extender_may_write_events_and_do_nothing_else_with_them(arguments: 
     assert rule == {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}, (
         "a gated pod that cannot be read is told so by an event, whether the watchdog is on or not"
     )
+
+
+def test_a_router_is_reached_by_the_ports_of_its_setting_and_by_no_other_way() -> None:
+    """With an authority of clients no query comes without a certificate, wherever it comes from."""
+    named = {
+        (d["kind"], d["metadata"]["name"]): d for d in chart_objects("--set-json", f"routers={json.dumps(ROUTERS)}")
+    }
+    files = named["ConfigMap", "hetserve-router"]["data"]
+    for name, asks in (("hetserve-router-a", False), ("hetserve-router-b", True)):
+        settings = RouterSettings.model_validate(yaml.safe_load(files[f"{name}.yaml"]))
+        assert settings.tls is not None
+        pod = named["Deployment", name]["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        assert ports == {"tls": settings.tls.port, "probes": settings.probe_port} | (
+            {} if asks else {"queries": settings.port}
+        )
+        served = {port["port"]: port["targetPort"] for port in named["Service", name]["spec"]["ports"]}
+        assert served == {443: "tls"} | ({} if asks else {80: "queries", 8001: "queries"})
+        mounted = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}["tls"]
+        (volume,) = [v["projected"] for v in pod["volumes"] if v["name"] == "tls"]
+        there = {Path(mounted, item["path"]) for source in volume["sources"] for item in source["secret"]["items"]}
+        assert there == {settings.tls.certificate, settings.tls.key} | ({settings.tls.client_ca} if asks else set())
+    opened, probes = named["NetworkPolicy", "hetserve-router-a"]["spec"]["ingress"]
+    assert opened == {"from": ROUTERS[0]["from"], "ports": [{"port": "queries"}, {"port": "tls"}]}
+    assert probes == {"ports": [{"port": "probes"}]}
+    assert ("NetworkPolicy", "hetserve-router-b") not in named
+
+
+def test_a_router_has_time_to_end() -> None:
+    (router,) = [d for d in chart_objects() if d["kind"] == "Deployment" and "router" in d["metadata"]["name"]]
+    grace = router["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    assert grace > DRAIN_WITHIN + DRAIN_WITHIN + PROBES_DRAIN_WITHIN, "what still comes, what waits, the port of probes"
+
+
+def test_the_page_about_gateways_shows_routes_that_fit_the_values_which_it_shows(tmp_path: Path) -> None:
+    blocks = [yaml.safe_load(text) for language, text in FENCED.findall(GATEWAYS.read_text()) if language == "yaml"]
+    rendered = list[dict[str, Any]]()
+    for values in (block for block in blocks if "routers" in block):
+        (file := tmp_path / f"{len(rendered)}.yaml").write_text(yaml.safe_dump(values))
+        rendered += documents_of(render_chart("--values", str(file)))
+    shown = {block["kind"]: block for block in blocks if "kind" in block}
+    (rule,) = shown["HTTPRoute"]["spec"]["rules"]
+    (backend,) = rule["backendRefs"]
+    services = [d for d in rendered if d["kind"] == "Service" and d["metadata"]["name"] == backend["name"]]
+    ports = {port["port"] for service in services for port in service["spec"]["ports"]}
+    assert {backend["port"], 443} <= ports, "443 is that of the paragraph on TLS"
+    assert {service["metadata"]["namespace"] for service in services} == {backend["namespace"]}
+    (grant,) = [d["spec"] for d in rendered if d["kind"] == "ReferenceGrant"]
+    assert shown["HTTPRoute"]["metadata"]["namespace"] in {one["namespace"] for one in grant["from"]}
+    assert grant["to"] == [{"group": "", "kind": "Service", "name": backend["name"]}]
+    (target,) = shown["BackendTLSPolicy"]["spec"]["targetRefs"]
+    assert (target["name"], shown["BackendTLSPolicy"]["metadata"]["namespace"]) == (
+        backend["name"],
+        backend["namespace"],
+    )
+    (letting,) = shown["NetworkPolicy"]["spec"]["ingress"]
+    pods = [
+        d["spec"]["template"]["metadata"]["labels"]
+        for d in rendered
+        if d["kind"] == "Deployment" and d["metadata"]["name"] == backend["name"]
+    ]
+    assert pods
+    assert all(letting["from"][0]["podSelector"]["matchLabels"].items() <= labels.items() for labels in pods)

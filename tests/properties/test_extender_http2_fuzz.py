@@ -130,9 +130,9 @@ async def serving() -> AsyncIterator[tuple[HttpServer, int]]:
         b"/last": LastAnswer,
         b"/many": lambda _body: Reply([bytes(40_000)] * 2),
     }
-    server = HttpServer(routes, LIMITS, hear=Http2Connection)
+    server = HttpServer(routes, LIMITS)
     listener = socket.create_server(("127.0.0.1", 0))
-    await server.start(listener)
+    await server.start(listener, Http2Connection)
     try:
         yield server, listener.getsockname()[1]
     finally:

@@ -156,9 +156,8 @@ async def routing(*names: str, settings: dict[str, Any] | None = None, **dispatc
     for one in instances.values():
         await one.start()
     running = asyncio.create_task(router.run(stop))
-    await until(lambda: router.addresses is not None)
-    assert router.addresses is not None
-    base = "http://{}:{}".format(*router.addresses[0])
+    await until(lambda: "probes" in router.addresses)
+    base = "http://{}:{}".format(*router.addresses.get("queries", ("127.0.0.1", 1)))
     async with plain_client(base) as client:
         scene = RouterScene(router, client, instances, base)
         scene.stand(*names)

@@ -143,13 +143,13 @@ async def secured_server(
     monkeypatch.setattr(transport, "PARTING", 0.2)
     put(folder, server(authority), authority)
     rotation = Rotation(TlsFiles(*(folder / name for name in ("tls.crt", "tls.key", "ca.crt"))), frozenset({CLIENT}))
-    made = Secured(HttpServer({}, limits, hear=transport.over(rotation)), rotation, folder, authority)
+    made = Secured(HttpServer({}, limits), rotation, folder, authority)
     made.server.routes = _routes(made)
     monkeypatch.setattr(Rotation, "refused", lambda _self, _peer, why: made.why.append(why))
     rotation.on_trust = made.server.part
     listener = listen("127.0.0.1", 0)
     made.port = listener.getsockname()[1]
-    await made.server.start(listener)
+    await made.server.start(listener, transport.over(rotation))
     yield made
     made.gate.set()
     for client in made.clients:

@@ -169,6 +169,9 @@ The routers as the operator knows them, JSON: name of Service and Lease, and nam
 {{- $found := list }}
 {{- range .Values.routers }}
 {{- $name := .name }}
+{{- if has $name (values $seen) }}
+{{- fail (printf "routers: the name %s is there twice: leave one" $name) }}
+{{- end }}
 {{- range .namespaces }}
 {{- if hasKey $seen . }}
 {{- fail (printf "routers: namespace %s is served by %s and %s: leave one" . (get $seen .) $name) }}

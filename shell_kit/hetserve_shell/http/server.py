@@ -78,11 +78,10 @@ PARTING: Final = 0.05
 
 
 class HttpServer:
-    """Serves routes on a listening socket; can be started and stopped repeatedly.
+    """Serves routes on listening sockets; can be started and stopped repeatedly.
 
     routes: of one method, or who chooses by a request's head (with no HTTP/2 yet). method: of those of one; GET routes
-    answer HEAD too. name: in the log. hear: makes the protocol of a socket; plain HTTP/1.1 where
-    nothing else is said. open: connections, at most the limit; idle ones are closed first.
+    answer HEAD too. name: in the log. open: connections, at most the limit; idle ones are closed first.
     now: time of the last tick [s]; date: its Date header.
     """
 
@@ -92,11 +91,9 @@ class HttpServer:
         limits: ServerLimits | None = None,
         name: str = "server",
         method: bytes = b"POST",
-        hear: Callable[[HttpServer], asyncio.Protocol] = http1,
     ) -> None:
         self.routes: Any = routes
         self.method = method
-        self._hear = hear
         self.limits = limits or ServerLimits()
         self.budget = BodyBudget(self.limits.bodies)
         self.unsent = Unsent(self.limits.answers)
@@ -106,39 +103,40 @@ class HttpServer:
         self._name = name
         self._dropped = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
 
-    async def start(self, listener: socket.socket) -> None:
-        """Serves and owns `listener`."""
+    async def start(self, listener: socket.socket, hear: Callable[[HttpServer], asyncio.Protocol] = http1) -> None:
+        """Serves and owns `listener`, one of several or the only one. hear: makes the protocol of its connections."""
         # Inherited by connections: a second segment must not wait 40 ms for an acknowledgement.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         loop = asyncio.get_running_loop()
-        self._tick(loop)
-        self._server = await loop.create_server(self._protocol, sock=listener, backlog=self.limits.backlog)
+        if not self._servers:
+            self._tick(loop)
+        server = await loop.create_server(lambda: hear(self), sock=listener, backlog=self.limits.backlog)
+        self._servers.append(server)
 
     async def close_listener(self) -> None:
         """Accept no more connections; those that are open stay."""
-        server, loop = self._server, asyncio.get_running_loop()
-        if server is None:
-            return
+        servers, loop = self._servers, asyncio.get_running_loop()
         # asyncio forgets, and never closes, who is accepted but not served yet when its server closes; uvloop accepts
         # until then, and serves afterwards.
         try:
-            for listener in server.sockets:
+            for listener in [one for server in servers for one in server.sockets]:
                 loop.remove_reader(listener.fileno())
             await _turns(ACCEPTING)
         finally:
-            server.close()
+            for server in servers:
+                server.close()
         await _turns(ACCEPTING)
 
     async def stop(self, within: float) -> None:
         """Stops listening, finishes requests, and after `within` seconds closes the rest."""
-        if self._server is None:
+        if not self._servers:
             return
         await self.close_listener()
-        self._server = None
+        self._servers = []
         _finish(list(self.open))
         try:
             async with asyncio.timeout(within):
@@ -184,9 +182,6 @@ class HttpServer:
         return task
 
     # Inside
-
-    def _protocol(self) -> asyncio.Protocol:
-        return self._hear(self)
 
     async def _wait_until_empty(self) -> None:
         while self.open:

@@ -26,20 +26,24 @@ SKEW: Final = 300.0
 """Seconds by which the issuer's clock may be ahead of ours."""
 
 
-class CertificateError(ValueError):
+class CertificateError(OSError):
     """A file cannot serve; names the file, what is wrong and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files. certificate: the server's, then those between it and its authority. authorities: of the clients."""
+    """PEM files. certificate: the server's, then those between it and its authority.
+
+    authorities: of the clients; None: these need no certificate. protocols: that clients may choose, the best first.
+    """
 
     certificate: Path
     key: Path
-    authorities: Path
+    authorities: Path | None
+    protocols: tuple[str, ...] = field(default=(PROTOCOL, "http/1.1"), kw_only=True)
 
-    def all(self) -> tuple[Path, Path, Path]:
-        return self.certificate, self.key, self.authorities
+    def all(self) -> tuple[Path, ...]:
+        return (self.certificate, self.key, *([] if self.authorities is None else [self.authorities]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +61,38 @@ class Identity:
 
 def read_identity(files: TlsFiles, now: Seconds) -> Identity:
     """Reads and checks the files at the time `now` [s since 1970]. Raises CertificateError."""
-    own, trusted = _text(files.certificate), _text(files.authorities)
+    own, trusted = _text(files.certificate), ""
     _text(files.key)
-    chain, authorities = _certificates(files.certificate, own), _certificates(files.authorities, trusted)
+    chain = _certificates(files.certificate, own)
     _check_time(files.certificate, chain[:1], now)
-    living = tuple(one for one in authorities if one.not_after > now)
-    if not living:
-        _check_time(files.authorities, authorities, now)
-    ends = {"server": chain[0].not_after, "ca": min(one.not_after for one in living)}
+    ends = {"server": chain[0].not_after}
+    if files.authorities is not None:
+        trusted = _text(files.authorities)
+        authorities = _certificates(files.authorities, trusted)
+        living = tuple(one for one in authorities if one.not_after > now)
+        if not living:
+            _check_time(files.authorities, authorities, now)
+        ends["ca"] = min(one.not_after for one in living)
     return Identity(_context(files, trusted), sha256(trusted.encode()).digest(), ends)
 
 
 def _context(files: TlsFiles, trusted: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3  # Go, and so every scheduler, speaks it
-    context.verify_mode = ssl.CERT_REQUIRED
     # A resumed session would not show its certificate again: each connection shows one that holds now.
     context.num_tickets = 0
-    context.set_alpn_protocols([PROTOCOL, "http/1.1"])
+    context.set_alpn_protocols(files.protocols)
     try:
         # Without a password the library would ask for one on the terminal.
         context.load_cert_chain(files.certificate, files.key, password=lambda: "")
     except (ssl.SSLError, OSError, ValueError) as error:
         raise CertificateError(_key_message(files, error)) from None
-    try:
-        context.load_verify_locations(cadata=trusted)
-    except ssl.SSLError as error:
-        raise CertificateError(f"{files.authorities}: holds no usable authority: {_reason(error)}") from None
+    if trusted:
+        context.verify_mode = ssl.CERT_REQUIRED
+        try:
+            context.load_verify_locations(cadata=trusted)
+        except ssl.SSLError as error:
+            raise CertificateError(f"{files.authorities}: holds no usable authority: {_reason(error)}") from None
     return context
 
 

@@ -43,7 +43,7 @@ class RefusedError(Exception):
 
 
 def over(rotation: Rotation) -> Callable[[HttpServer], asyncio.Protocol]:
-    """How a server hears its clients over mutual TLS."""
+    """How a server hears its clients over TLS."""
     return lambda server: TlsTransport(server, rotation)
 
 
@@ -149,8 +149,9 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         except ssl.SSLWantReadError:
             self._flush()
             return False
+        peer = peer_name(self._tls)
         try:
-            stays = self._rotation.accept(peer_name(self._tls))
+            stays = None if peer is None else self._rotation.accept(peer)
         except RefusedError as error:
             self._rotation.refused(self._address(), str(error))
             self._dropped = True
@@ -159,8 +160,9 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._open = True
         if self._tls.selected_alpn_protocol() == PROTOCOL:
             self._speak_http2()
-        # When its certificate ends, so does what it was let in for.
-        self._until = asyncio.get_running_loop().call_later(stays, self._inner.finish)
+        if stays is not None:
+            # When its certificate ends, so does what it was let in for.
+            self._until = asyncio.get_running_loop().call_later(stays, self._inner.finish)
         return True
 
     def _speak_http2(self) -> None:
@@ -225,8 +227,11 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         return f"{peer[0]}:{peer[1]}" if peer else "a client"
 
 
-def peer_name(tls: ssl.SSLObject) -> PeerName:
-    shown = cast("dict[str, Any]", tls.getpeercert() or {})
+def peer_name(tls: ssl.SSLObject) -> PeerName | None:
+    """What a client's certificate says; None: clients are asked for none."""
+    shown = cast("dict[str, Any]", tls.getpeercert())
+    if not shown:
+        return None
     common = [value for part in shown.get("subject", ()) for key, value in part if key == "commonName"]
     dns = [value for kind, value in shown.get("subjectAltName", ()) if kind == "DNS"]
     return PeerName(

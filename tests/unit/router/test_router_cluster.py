@@ -138,8 +138,7 @@ async def led(api: FakeApiServer) -> AsyncIterator[Led]:
     running = asyncio.create_task(router.run(stop))
     served = router.router.services
     await until(lambda: running.done() or (router.leadership.serves() and KEY in served))
-    assert router.router.addresses is not None
-    async with plain_client("http://{}:{}".format(*router.router.addresses[0])) as client:
+    async with plain_client("http://{}:{}".format(*router.router.addresses["queries"])) as client:
         yield Led(api, router, running, stop, client)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -27,7 +27,7 @@ Json = dict[str, Any]
 async def shown(scene: RouterScene, path: str) -> httpx.Response:
     """What the probe port answers."""
     assert scene.router.addresses is not None
-    async with plain_client("http://{}:{}".format(*scene.router.addresses[1])) as client:
+    async with plain_client("http://{}:{}".format(*scene.router.addresses["probes"])) as client:
         return await client.get(path)
 
 
@@ -86,7 +86,7 @@ async def test_the_command_line_makes_a_profile_of_what_a_router_shows() -> None
     async with routing("a") as scene:
         await served(scene, 8, 100, 200)
         assert scene.router.addresses is not None
-        url = "http://{}:{}".format(*scene.router.addresses[1])
+        url = "http://{}:{}".format(*scene.router.addresses["probes"])
         asked = ["profile", "learned", "rm2", "--url", url, "-o", "json"]
         done = await asyncio.to_thread(CliRunner().invoke, app, asked)
         assert done.exit_code == 0, done.stderr
@@ -143,9 +143,8 @@ async def test_times_are_for_whom_the_check_lets_through() -> None:
     settings = {"port": 0, "probePort": 0}
     router, stop = Router(RouterSettings.model_validate(settings), ("default",), check=check), asyncio.Event()
     running = asyncio.create_task(router.run(stop))
-    await until(lambda: router.addresses is not None)
-    assert router.addresses is not None
-    async with plain_client("http://{}:{}".format(*router.addresses[1])) as client:
+    await until(lambda: "probes" in router.addresses)
+    async with plain_client("http://{}:{}".format(*router.addresses["probes"])) as client:
         for path in ("/times", "/refusing"):
             assert (await client.get(path)).status_code == 200
     assert asked == ["/times", "/refusing"]

@@ -276,14 +276,18 @@ async def test_who_ends_serves_what_comes_after_it_gave_its_lease_up(monkeypatch
         given.set()
 
     running = asyncio.create_task(router.run(stop, give_up))
-    await until(lambda: router.addresses is not None)
+    await until(lambda: "probes" in router.addresses)
     stop.set()
     await given.wait()
     for _ in range(10):
         await asyncio.sleep(0)
-    assert router.addresses is not None
-    async with plain_client("http://{}:{}".format(*router.addresses[0])) as client:
-        assert (await client.get("/v2/health/ready")).status_code == 200
+    async with plain_client("http://{}:{}".format(*router.addresses["queries"])) as client:
+        ready = await client.get("/v2/health/ready")
+        assert (ready.status_code, ready.json()) == (503, {"ready": False}), (
+            "a gateway asks this to lead its callers away"
+        )
+        answer = await client.get("/v2/models/rm2", headers=HOST)
+        assert answer.status_code == 404, "it still takes queries: another replica would say 503"
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
