@@ -21,7 +21,10 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ServiceFacts:
-    """A service as it is declared now. profiles: by instance type; shares: types on which its instances share GPUs."""
+    """A service as it is declared now. profiles: by instance type; shares: types on which its instances share GPUs.
+
+    policy: of spec.dispatch; empty: it declares none.
+    """
 
     namespace: str
     name: str
@@ -30,6 +33,7 @@ class ServiceFacts:
     mix: BatchMix
     profiles: Mapping[str, ModelProfile]
     shares: frozenset[str] = frozenset()
+    policy: str = ""
 
     @property
     def key(self) -> Key:
@@ -73,6 +77,7 @@ def facts_of(
         mix=declared_mix(service),
         profiles=dict(sorted(found.items())),
         shares=frozenset(kind for kind in found if shares(kind)),
+        policy=service.spec.dispatch.policy if service.spec.dispatch else "",
     )
 
 
