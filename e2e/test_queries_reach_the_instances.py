@@ -15,7 +15,7 @@ from harness.kube import Manifest
 from harness.kubelet import IMAGE, UNREADY
 from harness.queries import playing
 from harness.sandbox import Sandbox
-from harness.serving import Serving, condition, dispatched, serving
+from harness.serving import Serving, condition, dispatched, serving, write_profiles
 from harness.waiting import Unmet, wait_until
 
 RATE = 20
@@ -33,7 +33,7 @@ def wire(cluster: Cluster) -> Iterator[Serving]:
 
 
 @pytest.fixture
-def sandbox(cluster: Cluster, wire: Serving, namespace: str) -> Iterator[Sandbox]:  # noqa: ARG001  (workers outlive it)
+def sandbox(cluster: Cluster, wire: Serving, namespace: str) -> Iterator[Sandbox]:
     with Sandbox.cleared(cluster, namespace) as made:
         yield made
 
@@ -43,11 +43,7 @@ def serve(sandbox: Sandbox, wire: Serving, folder: Path, qps: int, image: str = 
     sandbox.nodes("gpu", count=4, gpus=1)
     kind = sandbox.instance_type("gpu")
     sandbox.profile("m", kind, seconds=SECONDS)
-    profile = folder / "profile.json"
-    (found,) = sandbox.kube.list("modelprofiles", sandbox.namespace)
-    found["metadata"] = {"name": "m", "namespace": sandbox.namespace}
-    profile.write_text(json.dumps(found))
-    overrides = dispatched(profile=profile, image=image)
+    overrides = dispatched(profile=write_profiles(sandbox, folder), image=image)
     sandbox.service("svc", "m", [kind], {**overrides, "spec.load": {"expectedQPS": qps}})
     sandbox.ready("svc")
     wire.served(sandbox.namespace, "svc", "m")
@@ -100,7 +96,7 @@ def test_a_rollout_under_load_costs_no_answer(wire: Serving, sandbox: Sandbox, t
     serve(sandbox, wire, tmp_path, qps=30, image=f"{IMAGE}:1")
     before = images(sandbox)
     assert len(before) == 2
-    newer = dispatched(profile=tmp_path / "profile.json", image=f"{IMAGE}:2")
+    newer = dispatched(profile=write_profiles(sandbox, tmp_path), image=f"{IMAGE}:2")
     with playing(wire, sandbox.namespace, "svc", "m", RATE) as player:
         player.more(SOME)
         sandbox.edit("svc", {"spec": {"template": newer["spec.template"]}})

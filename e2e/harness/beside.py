@@ -29,7 +29,7 @@ ROUTER_ENTRY: Final = "hetserve-router-default"
 """The only entry of the chart's routers: name of its Service and Lease."""
 KUBELET: Final = "kubelet"
 _PROGRAM: Final = "from hetserve_twin import start; start()"
-_KUBELET_PROGRAM: Final = f"import sys; sys.path.insert(0, {str(ROOT / 'e2e')!r}); from harness.kubelet import main; main()"
+_KUBELET_PROGRAM: Final = "from harness.kubelet import main; main()"
 SCRAPE_INTERVAL: Final = "1s"
 LOOKBACK: Final = "15s"
 TARGETS_INTERVAL: Final = "200ms"
@@ -126,7 +126,8 @@ class KubeletComponent(Component):
 
     def command(self, folder: StateFolder, tools: Toolset, ports: Ports) -> list[str]:  # noqa: ARG002
         given = str(folder.kubeconfig), network(ports), str(folder.path / "logs")
-        return [sys.executable, "-c", _KUBELET_PROGRAM, *given]
+        path = f"PYTHONPATH={ROOT / 'e2e'}"  # by which its workers find it, too
+        return ["/usr/bin/env", path, sys.executable, "-c", _KUBELET_PROGRAM, *given]
 
     def write_settings(self, kube: Kube, folder: StateFolder) -> None:
         """None."""

@@ -1,6 +1,6 @@
 """The kubelet of pods that run the reference worker: a process for each, at an address of its own on loopback.
 
-python -c 'from harness.kubelet import main; main()' KUBECONFIG NETWORK LOGS
+PYTHONPATH=e2e python -c 'from harness.kubelet import main; main()' KUBECONFIG NETWORK LOGS
 
 KWOK plays everything else: by the annotation WORKER its Stages (stages-workers.yaml) give a pod its IP and make it
 Ready. A worker is forked from a process that has imported it, so it takes a few MiB and starts at once. As a kubelet
@@ -46,7 +46,7 @@ UNREADY: Final = "harness.hetserve.io/unready"
 """Annotation with which a test makes a pod unready whose worker is well."""
 PROBE_EVERY: Final = 1.0
 """Seconds between two questions of whether a worker is ready, and for the answer; until the first, a tenth of it."""
-ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  (of the pod's network, which is one address here)
+ANY_ADDRESS: Final = "0.0.0.0"
 
 
 def network(ports: Ports) -> str:
@@ -67,7 +67,7 @@ class WorkerPod:
 
 
 def worker_pod(raw: RawObject) -> WorkerPod | None:
-    """None: no container of it is run, or it is not bound. `$(NAME)` in arguments: value, or a label by its fieldRef."""
+    """None: no container of it is run, or it is not bound. `$(NAME)` in arguments: as by `env`, value or label."""
     pod = Pod(raw)
     found = [one for one in raw["spec"]["containers"] if IMAGE in one.get("image", "")]
     if not found or not pod.node:
@@ -86,7 +86,7 @@ def _value(variable: RawObject, labels: Mapping[str, object]) -> str:
 
 def _work(arguments: Sequence[str], path: str) -> None:
     """In the worker's process, which ends with the kubelet."""
-    from hetserve_worker.main import main as worker  # noqa: PLC0415
+    from hetserve_worker.main import main as worker
 
     with Path(path).open("ab") as output:
         for stream in (1, 2):
@@ -99,8 +99,6 @@ def _work(arguments: Sequence[str], path: str) -> None:
 
 def _forks() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
-    # Its server reads no other path.
-    os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
     context.set_forkserver_preload(["harness.kubelet", "hetserve_worker.main"])
     return context
 
@@ -161,11 +159,12 @@ class Kubelet:
         return process
 
     async def _end(self, process: ForkServerProcess, grace: float) -> None:
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(process.sentinel, ended.set)
+        process.terminate()
         with suppress(TimeoutError):
-            async with asyncio.timeout(grace):
-                process.terminate()
-                while process.is_alive():
-                    await asyncio.sleep(0.02)
+            await asyncio.wait_for(ended.wait(), grace)
+        loop.remove_reader(process.sentinel)
         process.kill()
         await asyncio.to_thread(process.join)
 

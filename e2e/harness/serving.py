@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import httpx
 import orjson
+import yaml
 
 from harness import limits
 from harness.beside import KUBELET, ROUTER
@@ -19,6 +20,7 @@ from harness.cluster import Cluster
 from harness.components import HOST, write_account
 from harness.kube import Manifest
 from harness.kubelet import ANY_ADDRESS, IMAGE, PID, WORKER
+from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import LABEL_INSTANCE_TYPE
 
@@ -41,6 +43,15 @@ def dispatched(model: str = "m", *, profile: Path | None = None, image: str = IM
         "spec.dispatch": {"ports": {"http": PORT}, **more},
         "spec.template": {"spec": {"containers": [container]}},
     }
+
+
+def write_profiles(sandbox: Sandbox, folder: Path) -> Path:
+    """The profiles of a sandbox as a file for its workers."""
+    found = sandbox.kube.list("modelprofiles", sandbox.namespace)
+    kept = [{**one, "metadata": {"name": one["metadata"]["name"]}} for one in found]
+    path = folder / "profiles.yaml"
+    path.write_text(yaml.safe_dump_all(kept))
+    return path
 
 
 @dataclass

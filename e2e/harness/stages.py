@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from harness.kubelet import IMAGE
 from harness.kube import Manifest, Manifests, read_manifests
+from harness.kubelet import IMAGE
 from hetserve.api.names import LABEL_INSTANCE_TYPE
 from hetserve.base.units import parse_duration
 
