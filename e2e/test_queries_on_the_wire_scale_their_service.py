@@ -32,16 +32,14 @@ def test_load_on_the_wire_brings_instances_and_gives_them_back_without_a_lost_qu
 ) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
         follower = Follower.of_one_type(sandbox, prometheus)
-        given = dispatched(profile=write_profiles(sandbox, tmp_path))
+        given = dispatched(profile=write_profiles(sandbox, tmp_path), maxQueue=10_000)
         follower.begin(**{name.removeprefix("spec."): value for name, value in given.items()})
         sandbox.ready("svc")
-        wire.served(namespace, "svc", "m")
-        few = follower.instances()
-        with playing(wire, namespace, "svc", "m", CALM / 2) as player:
-            player.more(round(CALM))
-            player.rate = PER_INSTANCE * few - 5  # that they carry, and are planned for less
+        assert follower.decides("NoLoad", limits.ROLLOUT)["action"] == "ScaleDown"
+        follower.serves(lambda count: count == 1, "one instance for no query")
+        with playing(wire, namespace, "svc", "m", CALM) as player:
             assert follower.decides("LoadAboveCapacity", limits.ROLLOUT)["action"] == "ScaleUp"
-            follower.serves(lambda count: count > few, "more instances for more queries")
+            follower.serves(lambda count: count >= CALM / PER_INSTANCE, "instances for the queries")
             many = follower.instances()
             player.rate = LITTLE
             assert follower.decides("LoadFitsOnLess", limits.ROLLOUT)["action"] == "ScaleDown"
