@@ -26,7 +26,7 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Final
 
-from harness.ports import BLOCK, FIRST, Ports
+from harness.ports import FIRST, Ports
 from hetserve.objects.metadata import RawObject
 from hetserve.objects.pod import Pod
 from hetserve_shell.kube.client import ApiServer, KubernetesApi, pod_path
@@ -51,8 +51,8 @@ ANY_ADDRESS: Final = "0.0.0.0"
 
 def network(ports: Ports) -> str:
     """The first three bytes of the addresses of a cluster's pods: no two clusters of this machine share them."""
-    block = (ports.etcd - FIRST) // BLOCK
-    return f"127.{77 + block // 256}.{block % 256}"
+    offset = ports.etcd - FIRST
+    return f"127.{77 + offset // 256}.{offset % 256}"
 
 
 @dataclass(frozen=True, slots=True)
