@@ -143,7 +143,9 @@ class Kubelet:
         while (now := self._now(pod)) is not None and now.grace is None:
             if not process.is_alive():
                 log.warning("%s/%s: its worker ended with %s", pod.namespace, pod.name, process.exitcode)
-                process = self._start(pod)
+                await self._annotate(pod, None, None)
+                await asyncio.sleep(PROBE_EVERY)
+                was_ready, process = False, self._start(pod)
             is_ready = await _is_ready(address, _port(pod))
             if is_ready != was_ready and await self._annotate(pod, address if is_ready else None, process.pid):
                 was_ready = is_ready
