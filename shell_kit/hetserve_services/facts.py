@@ -27,7 +27,10 @@ MaxSlowdown = Annotated[Millionths, PlainValidator(lambda value: parse_max_slowd
 
 @dataclass(frozen=True, slots=True)
 class ServiceFacts:
-    """A service as it is declared now. profiles: by instance type; shares: types on which its instances share GPUs."""
+    """A service as it is declared now. profiles: by instance type; shares: types on which its instances share GPUs.
+
+    policy: of spec.dispatch; empty: it declares none.
+    """
 
     namespace: str
     name: str
@@ -36,6 +39,7 @@ class ServiceFacts:
     mix: BatchMix
     profiles: Mapping[str, ModelProfile]
     shares: frozenset[str] = frozenset()
+    policy: str = ""
 
     @property
     def key(self) -> Key:
@@ -79,6 +83,7 @@ def facts_of(
         mix=declared_mix(service),
         profiles=dict(sorted(found.items())),
         shares=frozenset(kind for kind in found if shares(kind)),
+        policy=service.spec.dispatch.policy if service.spec.dispatch else "",
     )
 
 

@@ -50,6 +50,9 @@ OFFLINE: Final = (
 
 FIRST_HOUR: Final = (
     "POD=$(kubectl get pods -l hetserve.io/service=hello -o jsonpath='{.items[0].metadata.name}')",
+    "curl -i -K .demo/curlrc --json"
+    ' \'{"inputs": [{"name": "x", "shape": [3], "datatype": "INT64", "data": [1, 2, 3]}]}\''
+    " http://hello.default/v2/models/hello/infer",
     "export KUBECONFIG=$PWD/.demo/kubeconfig PATH=$PWD/.demo/bin:$PWD/.venv/bin:$PATH",
     "hetserve explain hello",
     "hetserve gpus",
