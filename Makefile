@@ -13,6 +13,7 @@ PYTHONS ?= 3.12 3.13
 # uv, itself one of the locked, installs in seconds what takes pip a minute. It reads no configuration of pip: where it
 # reaches no index, pip does it all.
 UV_LINES := awk '/^[a-zA-Z0-9]/ { ours = /^uv==/ } ours && /==|--hash/'
+LOCKED := --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --annotation-style line
 
 WORKERS ?= auto
 # Tests wait too, so there are more workers than cores; those of scenarios have a control plane each.
@@ -46,13 +47,17 @@ $(PROJECT): pyproject.toml $(REQUIREMENTS)
 
 # Needs no more than uv: a lock that breaks a bound of pyproject.toml fails setup, and is mended here.
 .PHONY: lock
-lock: $(REQUIREMENTS) ## Rewrite requirements.lock from pyproject.toml
-	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --all-extras --generate-hashes \
-		--no-header --no-emit-index-url --annotation-style line --output-file requirements.lock
+lock: $(REQUIREMENTS) ## Rewrite requirements.lock and peers.lock from pyproject.toml
+	$(BIN)/uv pip compile pyproject.toml --all-extras $(LOCKED) --output-file requirements.lock
+	$(BIN)/uv pip compile --group pyproject.toml:peers $(LOCKED) --output-file peers.lock
 
 .PHONY: tools
 tools: setup ## Build the pinned control plane and Prometheus into the user's cache (minutes, once; KUBERNETES=1.35: of that version)
 	@PYTHONPATH=e2e $(BIN)/python -m harness.tools
+
+.PHONY: peers
+peers: setup ## Install Envoy and tritonclient (peers.lock) into an environment of their own in the user's cache; print where
+	@PYTHONPATH=e2e $(BIN)/python -m harness.peers
 
 .PHONY: kernels
 kernels: $(KERNELS) ## Compile the kernels of planning and simulation into the user's cache (a minute, once)

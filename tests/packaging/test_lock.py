@@ -11,13 +11,16 @@ from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 ROOT: Final = Path(__file__).parents[2]
 LOCK: Final = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PEERS: Final = (ROOT / "peers.lock").read_text(encoding="utf-8")
+PYPROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT: Final = PYPROJECT["project"]
 
 PLATFORMS: Final = {
     "linux": ("posix", "Linux", ("x86_64", "aarch64")),
@@ -113,6 +116,13 @@ def test_every_bound_of_the_project_is_met_by_exactly_one_pin() -> None:
         assert unmet(of_others, locked(LOCK, environment), environment) == [], spoken(environment)
 
 
+def test_every_peer_is_locked_within_its_bound_on_linux() -> None:
+    """Envoy has no build for every platform."""
+    bounds = [Requirement(text) for text in PYPROJECT["dependency-groups"]["peers"]]
+    for environment in (each for each in ENVIRONMENTS if each["sys_platform"] == "linux"):
+        assert unmet(bounds, locked(PEERS, environment), environment) == [], spoken(environment)
+
+
 def test_what_the_locked_need_of_each_other_is_locked() -> None:
     """What pip check finds, of every environment; read from those of the pins that are installed here."""
     for environment in ENVIRONMENTS:
@@ -142,8 +152,9 @@ def test_a_bound_with_two_pins_or_none_is_seen() -> None:
     assert found["3.11 win32 AMD64"] == ['colorama; sys_platform == "win32" is locked at nothing']
 
 
-def test_every_pin_has_a_hash_and_the_lock_names_no_address() -> None:
-    blocks = re.split(r"\n(?=\w)", LOCK.strip())
-    assert len(blocks) == len(pins_of(LOCK)) > 50
-    assert "://" not in LOCK
+@pytest.mark.parametrize(("lock", "least"), [(LOCK, 50), (PEERS, 20)], ids=["project", "peers"])
+def test_every_pin_has_a_hash_and_the_lock_names_no_address(lock: str, least: int) -> None:
+    blocks = re.split(r"\n(?=\w)", lock.strip())
+    assert len(blocks) == len(pins_of(lock)) > least
+    assert "://" not in lock
     assert [block.splitlines()[0] for block in blocks if "--hash=sha256:" not in block] == []
