@@ -18,11 +18,15 @@ class FoundRate:
 
 @dataclass(frozen=True, slots=True)
 class RateSearch:
-    """Brackets the rate by factors of `step`, squared each time, then halves until it is known to `resolution`."""
+    """Brackets the rate by factors of `step`, squared each time, then halves until it is known to `resolution`.
+
+    most: trials. least: share of the first rate below which none is looked for.
+    """
 
     step: float = 1.1
     resolution: float = 1.03
     most: int = 8
+    least: float = 0.25
 
     async def run(self, guess: float, passes: Callable[[float], Awaitable[bool]]) -> FoundRate:
         """guess: the first rate [queries/s]. passes: whether a rate holds."""
@@ -39,4 +43,6 @@ class RateSearch:
             else:
                 rate = low * step if low else high / step
                 step *= step
+            if rate < guess * self.least:
+                break
         return FoundRate(low, high, tuple(trials))
