@@ -11,7 +11,9 @@ from typing import Final
 from benchmarks.reporting import Json, Kept, machine
 from benchmarks.running import run
 
-PARTS: Final = ("forward", "added", "money", "wire", "crowd")
+from hetserve_shell.http.server import raise_limit
+
+PARTS: Final = ("forward", "added", "rpc", "money", "wire", "crowd")
 KEPT: Final = Kept("router")
 _HEAD: Final = """# The router measured
 
@@ -35,4 +37,5 @@ def _facts(about: Json) -> str:
 
 
 if __name__ == "__main__":
+    raise_limit()  # of connections: those of the player, and of the processes that are started
     run(__doc__, KEPT, PARTS, save, write)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from hetserve_shell.http.calls import Call, CallFailure, Upstream
+from hetserve_shell.http.calls import Call, Upstream
 from hetserve_shell.http.takers import Headers
 from hetserve_worker.main import PreciseSelector
 
@@ -154,12 +154,12 @@ class _Listener:
     def on_piece(self, _piece: bytes) -> None:
         """Answers are not looked at."""
 
-    def on_end(self) -> None:
+    def on_end(self, _trailers: Headers = ()) -> None:
         if self._query.status == 200:
             self._query.latency = time.perf_counter() - self._play.began - self._query.arrival
         self._play.answered(self._number, self._query)
 
-    def on_failed(self, _failure: CallFailure, _reason: str) -> None:
+    def on_failed(self, _failure: object, _reason: str) -> None:
         self._play.answered(self._number, self._query)
 
 

@@ -19,7 +19,6 @@ from harness.processes import ProcessRecord, end, spawn, tail
 
 START: Final = 60.0
 GRACE: Final = 3.0
-DESCRIPTORS: Final = 16384
 PACKAGES: Final = {"nginx": "nginx", "haproxy": "haproxy", "wrk": "wrk"}
 """Programs that the distribution has, and in which package."""
 
@@ -75,7 +74,7 @@ class Running:
 def started(folder: Path, name: str, command: Sequence[str]) -> Iterator[Running]:
     """A process during the block."""
     log = folder / f"{name}.log"
-    record = spawn(name, command, log, descriptors=DESCRIPTORS)
+    record = spawn(name, command, log)
     try:
         yield Running(record, log)
     finally:

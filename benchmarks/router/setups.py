@@ -171,7 +171,7 @@ class Setup:
     def services(self) -> Json:
         """The InferenceService of a router."""
         (service,) = (one for one in self.model.documents if one["kind"] == "InferenceService")
-        dispatch: Json = {"ports": {"http": PORT}, "policy": self.policy}
+        dispatch: Json = {"ports": {"http": PORT, "grpc": PORT}, "policy": self.policy}
         dispatch |= {} if self.most_waiting is None else {"maxQueue": self.most_waiting}
         metadata = {"name": self.name, "namespace": self.model.namespace}
         return {**service, "metadata": metadata, "spec": {**service["spec"], "dispatch": dispatch}}

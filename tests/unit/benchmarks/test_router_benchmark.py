@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from benchmarks.kairos.paper.setting import counts_of
 from benchmarks.reporting import Json
-from benchmarks.router import added, closed, crowd, forward, money, wire
+from benchmarks.router import added, closed, crowd, forward, money, rpc, wire
 from benchmarks.router.balancers import envoy_config, haproxy_config, nginx_servers
 from benchmarks.router.player import Play, Target, planned
 from benchmarks.router.search import RateSearch
@@ -189,6 +189,12 @@ def test_costs_are_judged_beside_nginx() -> None:
     assert "<= 150 us together: **missed**" in text
     assert "nginx is missing" in text
     assert "Not measured: x" in text
+
+
+def test_queries_by_grpc_are_judged_beside_a_bare_forwarder() -> None:
+    text = rpc.describe({"rounds": 2, "failed": 0, "cpu": {"grpc.aio": [400.0, 600.0], "router": [400.0, 500.0]}})
+    assert "| ours | 450 [400-500] | 0.90 | <= 0.85: **missed**; <= 450 us: held |" in text
+    assert rpc.describe({"missing": "why"}) == "Not measured: why\n"
 
 
 def test_added_latency_is_the_median_of_differences_within_a_round() -> None:
