@@ -170,6 +170,8 @@ def test_the_best_rival_is_compared_at_equal_money_alone() -> None:
     assert "HAProxy, one queue (maxconn 1) at (1,0,13,0) 70.0: 2.00 times as many (goal 1.7: held)" in text
     assert "120.0: 1.17 times as many (goal 1.2: **missed**)" in text
     assert "none (110.0 failed)" in text
+    none = money.describe({"rows": [a_row("router", 0.0), a_row("nginx", 0.0)], "missing": []})
+    assert "0.00 times as many (goal 1.7: **missed**)" in none
 
 
 def test_shares_by_type_are_compared_at_the_type_that_differs_most() -> None:
