@@ -17,7 +17,7 @@ from benchmarks.router.player import Address
 
 from harness.processes import ProcessRecord, end, spawn, tail
 
-START: Final = 60.0
+START: Final = 120.0
 GRACE: Final = 3.0
 PACKAGES: Final = {"nginx": "nginx", "haproxy": "haproxy", "wrk": "wrk"}
 """Programs that the distribution has, and in which package."""

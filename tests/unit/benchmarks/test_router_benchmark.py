@@ -13,7 +13,6 @@ from benchmarks.reporting import Json
 from benchmarks.router import added, closed, crowd, forward, money, rpc, wire
 from benchmarks.router.balancers import envoy_config, haproxy_config, nginx_servers
 from benchmarks.router.player import Play, Target, planned
-from benchmarks.router.search import RateSearch
 from benchmarks.router.setups import SEED, Addresses, ScaledModel, Setup, manifests_of, served_by
 from benchmarks.router.simulated import on_the_wire, simulated
 
@@ -79,7 +78,7 @@ async def test_a_search_finds_the_highest_rate_that_holds(limit: float) -> None:
     async def passes(rate: float) -> bool:
         return rate <= limit
 
-    found = await RateSearch(most=20).run(100.0, passes)
+    found = await money.RateSearch(most=20).run(100.0, passes)
     assert limit / 1.03 <= found.rate <= limit < found.above
 
 
@@ -87,7 +86,7 @@ async def test_a_search_gives_up_far_below_where_it_began() -> None:
     async def never(_rate: float) -> bool:
         return False
 
-    found = await RateSearch(step=1.5, most=20).run(100.0, never)
+    found = await money.RateSearch(step=1.5, most=20).run(100.0, never)
     assert (found.rate, round(found.above, 2), len(found.trials)) == (0.0, 29.63, 3)
 
 
