@@ -175,6 +175,10 @@ bench-operator: setup tools ## Measure the operator with 1,000 services and writ
 bench-http: setup ## Measure what a request costs our HTTP loop and servers of libraries (FLAGS="--rounds 9"; a minute)
 	$(BIN)/python -m benchmarks.http $(FLAGS)
 
+.PHONY: bench-router
+bench-router: setup kernels ## Measure the router beside nginx, HAProxy and Envoy and write docs/results/router.md (FLAGS=money: that part; --quick; 20 minutes)
+	PYTHONPATH=e2e OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.router $(FLAGS)
+
 .PHONY: bench-sharing
 bench-sharing: setup ## Measure what holds together on shared GPUs and write docs/results/sharing.md (FLAGS=traps: that part; six minutes on two cores)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.sharing $(FLAGS)
