@@ -55,6 +55,7 @@ def test_a_load_beyond_all_limits_gets_what_the_limits_carry(planner: str, load:
 @given(extreme_problems())
 @settings(deadline=None, max_examples=examples(60))
 @example(min_cost(hetsev_types(), 1e-30))
+@example(min_cost([option("alpha", "0.000001", line(1)), option("beta", "0.001", line(1000))], 1e12, slo_ms=1e6))
 def test_every_problem_gets_a_plan_or_a_reason(problem: Problem) -> None:
     for planner in PLANNERS:
         made = plan(problem, planner)

@@ -168,6 +168,12 @@ def test_without_any_solver_the_failure_names_each() -> None:
         plan_ilp(problem_of_two(), solvers=[Broken()])
 
 
+def test_a_known_answer_that_no_solver_reaches_is_taken_and_is_not_called_proven() -> None:
+    made = by_ilp(min_cost([option("a", "0.000001", line(1)), option("b", "0.01", line(1000))], 1e12, slo_ms=1e6))
+    assert counts(made) == {"a": 999_999_999}
+    assert "not proven: HiGHS: it calls" in made.verdict
+
+
 PROGRAM = IntegerProgram((1, 1), (5, 5), (Constraint((1, 2), least=4), Constraint((1.5, 0.5), most=3)))
 ANSWERS: dict[str, tuple[Sequence[int], bool]] = {
     "kept": ((0, 2), True),

@@ -68,7 +68,7 @@ def plan_ilp(
     carries = None
     if problem.budget is not None:
         carries = LeastCostSearch(for_budget(model), search.chain).most_load().capacity
-    others, proof = search.alternatives(best), f"least cost proven by {search.chain.used}"
+    others, proof = search.alternatives(best), f"least cost {search.chain.proof}"
     return explain(model, best, others, proof, search.next_step(best), carries=carries)
 
 
@@ -97,7 +97,7 @@ def _most_for_the_budget(search: LeastCostSearch) -> Plan:
         return nothing_for_the_budget(search.model)
     exact = replace(search.model, needed=QPS(most.capacity))
     best = LeastCostSearch(exact, search.chain).least_cost() or most
-    proof = f"the most for the budget, proven by {search.chain.used}"
+    proof = f"the most for the budget, {search.chain.proof}"
     return explain(search.model, best, (), proof, search.next_step(best), carries=best.capacity)
 
 

@@ -17,7 +17,11 @@ _TIME_LIMIT = 20.0
 
 
 class SolverError(Exception):
-    """No answer from a solver, or one that breaks a constraint."""
+    """No answer from a solver, or one that breaks a constraint. witness: a known answer that is better than its."""
+
+    def __init__(self, message: str, witness: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.witness = tuple(witness)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +87,40 @@ SOLVERS: Final = (HIGHS, CBC)
 
 @dataclass(slots=True)
 class Chain:
-    """Solvers in order of preference. used: who answered, and earlier failures."""
+    """Solvers in order of preference. used: who answered, and earlier failures. unproven: why a witness was taken."""
 
     solvers: Sequence[Solver] = SOLVERS
     used: str = ""
+    unproven: str = ""
+
+    @property
+    def proof(self) -> str:
+        """Who proves the answers."""
+        return f"not proven: {self.unproven}" if self.unproven else f"proven by {self.used}"
 
     def solve(self, program: IntegerProgram, witness: Sequence[int] | None = None) -> tuple[int, ...] | None:
         """Answer of the first solver that proves one. Raises SolverError.
 
-        witness: feasible values; a worse answer counts as a failure.
+        witness: feasible values; a worse answer counts as a failure. The witness is taken where nobody does better, as
+        with a thousand million instances.
         """
         failures: list[str] = []
+        outdone: tuple[int, ...] = ()
         for solver in self.solvers:
             try:
                 answer = solver.solve(program)
                 _contradicted(program, answer, witness)
             except SolverError as error:
                 failures.append(f"{solver.name}: {error}")
+                outdone = error.witness or outdone
                 continue
             self.used = solver.name + (f" (after {'; '.join(failures)})" if failures else "")
             return answer
-        raise SolverError("no solver answered: " + "; ".join(failures or ["none was given"]))
+        failed = "; ".join(failures or ["none was given"])
+        if not outdone:
+            raise SolverError(f"no solver answered: {failed}")
+        self.unproven = failed
+        return outdone
 
 
 def _contradicted(program: IntegerProgram, answer: Sequence[int] | None, witness: Sequence[int] | None) -> None:
@@ -113,7 +130,7 @@ def _contradicted(program: IntegerProgram, answer: Sequence[int] | None, witness
         raise SolverError(f"it calls a program infeasible that {tuple(witness)} solves")
     best, known = _value(program, answer), _value(program, witness)
     if best > known + TOLERANCE * abs(known):
-        raise SolverError(f"it calls {tuple(answer)} optimal, {tuple(witness)} is better")
+        raise SolverError(f"it calls {tuple(answer)} optimal, {tuple(witness)} is better", witness)
 
 
 def _value(program: IntegerProgram, values: Sequence[int]) -> Fraction:
