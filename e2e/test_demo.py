@@ -18,6 +18,7 @@ import pytest
 
 from harness import limits
 from harness.components import ROOT
+from harness.demo import ASKED, QUERY
 from harness.processes import command_line
 from harness.reaper import dismiss, watch
 from harness.tools import Toolset
@@ -48,6 +49,12 @@ def kubectl(state: Path, *arguments: str) -> str:
     env = {**os.environ, "KUBECONFIG": str(state / "kubeconfig")}
     program = state / "bin" / "kubectl"
     return subprocess.run([program, *arguments], env=env, check=True, capture_output=True, text=True).stdout
+
+
+def asked_by_curl(state: Path) -> str:
+    """What the command that the demo shows gets."""
+    command = ["curl", "-K", str(state / "curlrc"), "--json", f"@{QUERY}", ASKED]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=limits.ANSWER).stdout
 
 
 def uids_of_pods(state: Path) -> list[str]:
@@ -109,19 +116,26 @@ def assert_components_follow(state: Path) -> None:
     shown = demo(state, "status")
     assert shown.returncode == 0, shown.stderr
     assert "Queues: unknown, the extender does not run" in shown.stdout
-    assert "operator runs, extender does not run, scheduler runs, prometheus runs" in shown.stdout
+    assert "operator runs, extender does not run, scheduler runs, router runs, prometheus runs" in shown.stdout
 
 
 def test_the_demo_shows_its_services_repairs_itself_and_leaves_nothing(state: Path) -> None:
     first = demo(state, "up")
     assert first.returncode == 0, first.stdout + first.stderr
-    assert "5 of 5 services are Ready" in first.stdout
+    assert "6 of 6 services are Ready" in first.stdout
     assert "1xg4dn.xlarge + 13xr5n.large" in first.stdout
     assert re.search(r"hetsev-t4: \d+ pods on 20 GPUs \(1\.\d+ per GPU\)", first.stdout), first.stdout
+    assert f"{ASKED}: labels [0], by digits-t3-half-" in first.stdout
+    assert json.loads(asked_by_curl(state))["outputs"][0] == {
+        "name": "labels",
+        "shape": [1],
+        "datatype": "INT64",
+        "data": [0],
+    }
     listed = kubectl(state, "get", "hisvc")
     header = listed.splitlines()[0].split()
     assert header == ["NAME", "MODEL", "SLO", "READY", "PLAN", "QPS", "COST/H", "REASON", "AGE"]
-    assert kubectl(state, "wait", "--for=condition=Ready", "hisvc", "--all").count("condition met") == 5
+    assert kubectl(state, "wait", "--for=condition=Ready", "hisvc", "--all").count("condition met") == 6
 
     wait_for_tried_plans(state)
     before = uids_of_pods(state)
@@ -237,7 +251,7 @@ def test_what_does_not_exist_is_refused_with_what_does(state: Path) -> None:
     assert demo(state, "freeze", "operator").stderr == "demo: no demo runs here; `make demo` starts one\n"
     refused = demo(state, "freeze", "printer")
     assert refused.returncode == 2
-    assert "'operator', 'extender', 'scheduler', 'prometheus', 'twin', 'apiserver', 'etcd'" in refused.stderr
+    assert "'operator', 'extender', 'scheduler', 'router', 'prometheus', 'twin', 'apiserver', 'etcd'" in refused.stderr
     refused = demo(state, "sideways")
     assert refused.returncode == 2
     for command in ("up", "load", "status", "down", "stop", "start", "kill", "freeze", "thaw"):

@@ -1,4 +1,4 @@
-"""docs/getting-started.md: its commands, run as they stand there, plan, place and explain a model."""
+"""docs/getting-started.md: its commands, run as they stand there, plan, place, ask and explain a model."""
 
 from __future__ import annotations
 
@@ -61,12 +61,14 @@ def run_all(checkout: Path) -> list[str]:
     return done.stdout.split(f"{MARK}\n")[1:]
 
 
-def test_the_commands_of_the_first_hour_plan_place_and_explain_a_model(checkout: Path) -> None:
-    cluster, plan, more, applied, placed, why, explained, grown, gone = run_all(checkout)
+def test_the_commands_of_the_first_hour_plan_place_ask_and_explain_a_model(checkout: Path) -> None:
+    cluster, plan, more, applied, answered, placed, why, explained, grown, gone = run_all(checkout)
     assert "hetsev-v100" in cluster
     assert "hello: 2xfirst-v100" in plan
     assert "hello: 4xfirst-v100" in more
     assert re.search(r"^hello +hello +200ms +2/2 +2xfirst-v100 ", applied, re.MULTILINE), applied
+    assert re.search(r"^hetserve-instance: hello-first-v100-", answered, re.MULTILINE), answered
+    assert '"data":[1,2,3]' in answered
     assert len(re.findall(r"^hello-\S+ .* Running .* hetsev-v100-\d", placed, re.MULTILINE)) == 2, placed
     assert "hetsev-v100" in why
     assert "2xfirst-v100" in explained

@@ -1,6 +1,6 @@
 """The demo: a control plane with hetserve and the sample services.
 
-python -m harness.demo up       start (or repair) it, apply the samples, show them; it keeps running
+python -m harness.demo up       start (or repair) it, apply the samples, ask one, show them; it keeps running
 python -m harness.demo status   show them again
 python -m harness.demo load     play a day of load on it in minutes: live view, picture, figures
 python -m harness.demo down     stop exactly what was started, remove its state
@@ -26,11 +26,12 @@ import httpx
 from rich.console import Console
 from rich.text import Text
 
-from harness import beside, faults, limits, tools
+from harness import beside, faults, limits, stages, tools
 from harness.cluster import Cluster
-from harness.components import ROOT
+from harness.components import HOST, ROOT, write_account
 from harness.controlplane import PARTS
 from harness.faults import Action, Condition
+from harness.files import write_whole
 from harness.gobuild import ToolError
 from harness.kube import Manifest, Manifests, read_manifests
 from harness.load.options import DESCRIPTION, Wanted, add_options, wanted
@@ -43,6 +44,8 @@ from harness.waiting import Unmet, WaitTimeoutError, wait_until
 from hetserve.api.names import LABEL_SERVICE, QUEUE_GATE
 
 SAMPLES: Final = ROOT / "manifests" / "samples"
+QUERY: Final = ROOT / "manifests" / "queries" / "digit.json"
+ASKED: Final = "http://digits.default/v2/models/digits/infer"
 SAY_EVERY: Final = 2.0
 LAUNCH_JITTER: Final = 0.1
 LOGGED: Final = {"extender": {"placementLog": "16Mi"}}
@@ -79,10 +82,12 @@ def up(state: Path, *, with_prometheus: bool = False, launch_scale: float | None
             cluster.start_component(beside.PROMETHEUS)
             progress.say(f"Prometheus answers on port {cluster.ports.prometheus}")
         _hetserve(cluster, progress)
+        _workers(cluster)
         _launch_times(cluster, launch_scale)
         cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(SAMPLES))
         progress.say(f"applied {', '.join(path.name for path in sorted(SAMPLES.glob('*.yaml')))}")
         _wait_for_services(cluster, progress)
+        _ask(cluster, progress)
         show(cluster)
     finally:
         cluster.kube.close()
@@ -135,16 +140,40 @@ def _hetserve(cluster: Cluster, progress: DemoProgress) -> None:
         if cluster.running(name):
             progress.say(f"{name} has new settings: starting it anew")
             cluster.stop_component(name)
-    for component in cluster.components():
-        cluster.start_component(component.name, wait=False)
-    for component in cluster.components():
+    write_account(cluster.kube, cluster.folder, beside.ROUTER)
+    names = [*(component.name for component in cluster.components()), beside.ROUTER]
+    for name in names:
+        cluster.start_component(name, wait=False)
+    for name in names:
         try:
-            cluster.wait_for_component(component.name)
+            cluster.wait_for_component(name)
         except WaitTimeoutError:
-            progress.say(f"{component.name} runs and does not answer: starting it anew")
-            cluster.kill_component(component.name)
-            cluster.start_component(component.name)
-    progress.say("hetserve is installed: extender, scheduler and operator are ready")
+            progress.say(f"{name} runs and does not answer: starting it anew")
+            cluster.kill_component(name)
+            cluster.start_component(name)
+    progress.say("hetserve is installed: extender, scheduler, operator and router are ready")
+
+
+def _workers(cluster: Cluster) -> None:
+    """Runs the reference workers of pods; and writes how curl finds services without the cluster's DNS."""
+    cluster.kube.apply_all(stages.default_stages())
+    cluster.start_component(beside.KUBELET, wait=False)
+    connect = f'connect-to = "::{HOST}:{cluster.ports.router}"'
+    write_whole(cluster.folder.path / "curlrc", "\n".join([connect, 'noproxy = "*"', "silent", "show-error", ""]))
+
+
+def _ask(cluster: Cluster, progress: DemoProgress) -> None:
+    """One query, once it is answered."""
+    url = httpx.URL(ASKED)
+
+    def answered() -> httpx.Response | Unmet:
+        there = url.copy_with(host=HOST, port=cluster.ports.router)
+        answer = httpx.post(there, content=QUERY.read_bytes(), headers={"host": url.host}, trust_env=False)
+        return answer if answer.status_code == 200 else Unmet(f"{answer.status_code} {answer.text}")
+
+    answer = wait_until(answered, limits.REACTION, f"an answer of {ASKED}")
+    labels = answer.json()["outputs"][0]["data"]
+    progress.say(f"{ASKED}: labels {labels}, by {answer.headers['hetserve-instance']}")
 
 
 def _launch_times(cluster: Cluster, scale: float | None) -> None:
@@ -242,6 +271,7 @@ def show(cluster: Cluster) -> None:
     console.print(Text(f"Play them:     {kubectl} get nodes -o yaml > nodes.yaml"))
     play = "simulate manifests/samples/hetsev.yaml --together --nodes nodes.yaml"
     console.print(Text(f"               {hetserve} {play}"))
+    console.print(Text(f"Ask:           curl -K {state}/curlrc --json @{_short(QUERY)} {ASKED}"))
     console.print(Text(f"GPU ledger:    http://127.0.0.1:{cluster.ports.extender_probe}/ledger"))
     console.print(Text(f"Placement log: http://127.0.0.1:{cluster.ports.extender_probe}/log"))
     if cluster.running(beside.PROMETHEUS):
@@ -317,7 +347,7 @@ def _parser() -> argparse.ArgumentParser:
         "python -m harness.demo", description="A demo of hetserve on a real control plane."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    starts = commands.add_parser("up", help="start (or repair) it, apply the samples, show them; it keeps running")
+    starts = commands.add_parser("up", help="start (or repair) it, apply the samples, ask one; it keeps running")
     starts.add_argument("--prometheus", action="store_true", help="run Prometheus beside it")
     starts.add_argument(
         "--launch-times",

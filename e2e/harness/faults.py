@@ -9,7 +9,7 @@ from typing import Final
 from harness.cluster import Cluster
 from harness.controlplane import PARTS
 
-NAMES: Final = ("operator", "extender", "scheduler", "prometheus", "twin", *PARTS)
+NAMES: Final = ("operator", "extender", "scheduler", "router", "prometheus", "twin", *PARTS)
 
 
 class Condition(StrEnum):

@@ -1,4 +1,4 @@
-"""A service that follows the load that the twin plays and Prometheus measures: its types, instances and decisions."""
+"""A service that follows the load that is played and Prometheus measures: its types, instances and decisions."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Mark:
 class Follower:
     """The service `svc`; the types come first, `begin` applies it."""
 
-    def __init__(self, sandbox: Sandbox, prometheus: Prometheus, twin: Twin) -> None:
+    def __init__(self, sandbox: Sandbox, prometheus: Prometheus, twin: Twin | None = None) -> None:
         self.sandbox, self.prometheus, self.twin = sandbox, prometheus, twin
         self.key = (sandbox.namespace, SERVICE)
         self.kinds: list[str] = []
 
     @classmethod
-    def of_one_type(cls, sandbox: Sandbox, prometheus: Prometheus, twin: Twin) -> Follower:
-        """With room for twelve instances of `PRICE` each."""
+    def of_one_type(cls, sandbox: Sandbox, prometheus: Prometheus, twin: Twin | None = None) -> Follower:
+        """With room for twelve instances of `PRICE` each. twin: that plays its load; None: real queries are."""
         follower = cls(sandbox, prometheus, twin)
         follower.type("gpu", nodes=12, price=f"{PRICE}")
         return follower
@@ -80,6 +80,7 @@ class Follower:
 
     def play(self, trace: Trace, batches: str | None = None, **settings: Any) -> None:
         """batches: sizes of the queries, as in the twin's file; None: as declared. settings: others of that file."""
+        assert self.twin is not None
         self.twin.play({self.key: trace}, batches=batches, **{"timeout": "2s", **settings})
 
     # What is there

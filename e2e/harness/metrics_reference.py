@@ -16,6 +16,9 @@ from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe.metrics import Metrics, QueueFigures
 from hetserve_operator.metrics import Hideable, OperatorMetrics
+from hetserve_router.front import Front
+from hetserve_router.observed import RouterCollector
+from hetserve_services.figures import InstanceFigures
 from hetserve_twin.engine import LoadTwin
 from hetserve_twin.twin import TwinCollector
 from testing.cluster import gpu_node, gpu_pod
@@ -49,10 +52,12 @@ def metrics_page() -> str:
 def described() -> dict[str, list[MetricDoc]]:
     """Every metric by the component that serves it."""
     serving = list(_of_families(TwinCollector(LoadTwin({}), list, float).describe()))
+    router = _of_families(RouterCollector("", Front({}, (), bool), {}, InstanceFigures()).describe())
     return {
         "Extender": asyncio.run(_of_the_extender()),
         "Operator": list(_of_registry(OperatorMetrics().registry)),
         "Serving metrics": [one for one in serving if not one.name.startswith(_OF_THE_TWIN)],
+        "Router": [one for one in router if one.name not in {known.name for known in serving}],
         "Load twin": [one for one in serving if one.name.startswith(_OF_THE_TWIN)],
     }
 

@@ -23,9 +23,10 @@ NODES: Final = NodeGroup("first", "hetsev-v100", 2, cpu="16", memory="64Gi", gpu
 
 @pytest.fixture
 def first(kind: KindCluster) -> Iterator[KindCluster]:
-    """The cluster with the GPU nodes that the manifests name, and the manifests applied."""
+    """The cluster with the GPU nodes that the manifests name, and the manifests applied; it has no router."""
     kind.add_nodes(NODES)
     kind.kubectl("apply", "-f", str(MANIFESTS))
+    kind.kubectl("patch", "inferenceservice", "hello", "--type=merge", "--patch", '{"spec": {"dispatch": null}}')
     yield kind
     kind.kube.delete("inferenceservices", "hello", "default")
     wait_until(lambda: not kind.pods("default"), limits.ROLLOUT, "the pods to be gone while their nodes are there")

@@ -7,6 +7,7 @@ import logging
 from typing import Final
 
 from hetserve_router.cluster import Namespaces, ServingCluster
+from hetserve_router.front import ANOTHER_LEADS
 from hetserve_router.leadership import RouterLeadership
 from hetserve_router.router import Router
 from hetserve_router.settings import RouterSettings
@@ -86,5 +87,5 @@ class ClusterRouter:
     def _ended(self) -> None:
         """What instances compute is still answered; what waits is refused, since instances have another queue now."""
         self._has_instances = False
-        self.router.stand({})
-        self.router.part()
+        self.router.part()  # first, so that what is refused says that its connection ends
+        self.router.stand({}, why_none=ANOTHER_LEADS)

@@ -10,6 +10,7 @@ import orjson
 from hetserve.routing.actions import Drop, Failure, Status
 from hetserve_router.inference import InferenceFacts, read_inference
 from hetserve_shell.http.calls import Call, CallFailure
+from hetserve_shell.http.limits import HttpError
 from hetserve_shell.http.takers import Head, Headers, Replier
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class QueryExchange:
     """Takes a query and hears its instance's answer.
 
     reply: to the client; None: nobody waits. number: of the core, -1: it does not know the query. arrived, sent: when
-    the query was whole, and when its instance got it [s].
+    the query was whole, and when its instance got it [s]. asked: name of the instance that got it last.
     """
 
     __slots__ = (
@@ -82,6 +83,7 @@ class QueryExchange:
         "_service",
         "_size",
         "arrived",
+        "asked",
         "facts",
         "instance",
         "limit",
@@ -99,6 +101,7 @@ class QueryExchange:
         self.reply: Replier | None = None
         self.instance: InstanceLink | None = None
         self.arrived = self.sent = 0.0
+        self.asked: str | None = None
         self.status = 0
         self._call: Call | None = None
         self._body: bytes | bytearray = b""
@@ -122,8 +125,10 @@ class QueryExchange:
             if head.length is None:
                 self._service.hold_more(len(body))
                 self._held = len(body)
-        except Exception:
+        except Exception as error:
             self._service.release(self._held)
+            if isinstance(error, HttpError):
+                self._service.access_log.refused(head, error.status, self._service.title)
             raise
         self._body, self.reply = body, reply
         self._service.arrived(self, self.facts, head)
@@ -138,9 +143,14 @@ class QueryExchange:
 
     # Called by the service
 
+    @property
+    def traffic(self) -> tuple[Head, int, int]:
+        """Its head, and the bytes of its body and of its instance's answer so far."""
+        return self._head, self._held, self._size
+
     def send(self, instance: InstanceLink, now: float) -> None:
         """Gives the query to an instance."""
-        self.instance, self.sent = instance, now
+        self.instance, self.asked, self.sent = instance, instance.name, now
         self._pieces, self._size, self.status = [], 0, 0
         request = _request(self._head, self._head.method, instance.host, len(self._body))
         self._call = instance.upstream.send(request, self._body, self)
@@ -178,11 +188,11 @@ class QueryExchange:
         self.status, self._headers = status, headers
 
     def on_piece(self, piece: bytes) -> None:
+        self._size += len(piece)
         if self._begun or self.reply is None:
             self._write(piece)
             return
         self._pieces.append(piece)
-        self._size += len(piece)
         if self._size > WHOLE:
             self._begin(self.reply)
 

@@ -5,20 +5,25 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from importlib.metadata import version
+from typing import Final
 from urllib.parse import unquote
 
 import orjson
 
+from hetserve_router.access_log import AccessLog
 from hetserve_router.addresses import Asked, service_of, target_of
 from hetserve_router.exchange import JSON, ForwardedExchange, QueryExchange
 from hetserve_router.inference import InferenceFacts
 from hetserve_router.served import ServedService
 from hetserve_services.facts import Key
-from hetserve_shell.http.limits import HttpError
+from hetserve_shell.http.limits import BodyBudget, HttpError
 from hetserve_shell.http.takers import Head, Replier, Taker
+
+ANOTHER_LEADS: Final = "another replica of the router leads"
 
 
 @dataclass(slots=True, eq=False)
@@ -40,8 +45,8 @@ class OwnAnswer:
 class Front:
     """services: by key. namespaces: that are served. serves: whether this replica takes queries.
 
-    domain: of the cluster. asked_at: when the last request came [s]. ending: whether readiness sends clients elsewhere,
-    though queries are still taken.
+    domain: of the cluster. asked_at: when the last request came [s]. budget: of the bytes of all bodies. ending:
+    whether readiness sends clients elsewhere, though queries are still taken.
     """
 
     services: Mapping[Key, ServedService]
@@ -49,6 +54,8 @@ class Front:
     serves: Callable[[], bool]
     domain: str = "cluster.local"
     asked_at: float = 0.0
+    access_log: AccessLog = field(default_factory=lambda: AccessLog("none"))
+    budget: BodyBudget = field(default_factory=lambda: BodyBudget(0))
     ending: bool = False
     _about: bytes = field(init=False)
 
@@ -59,6 +66,17 @@ class Front:
 
     def asked(self, head: Head) -> Taker:
         """Who takes a request. Raises HttpError."""
+        try:
+            return self._taker(head)
+        except HttpError as error:
+            if error.status >= self.access_log.least:
+                title = ""
+                with suppress(HttpError):
+                    title = "/".join(self._key(head))[:300]
+                self.access_log.refused(head, error.status, title)
+            raise
+
+    def _taker(self, head: Head) -> Taker:
         target = target_of(head.path)
         asked = target.asked
         if asked is Asked.LIVE:
@@ -71,8 +89,7 @@ class Front:
             _only(head, b"GET", b"HEAD")
             return OwnAnswer(HTTPStatus.OK, self._about)
         if not serves:
-            why = "another replica of the router takes queries"
-            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, why, retry_after=1, closes=True)
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, ANOTHER_LEADS, retry_after=1, closes=True)
         self.asked_at = time.monotonic()
         service = self._service(head)
         if _climbs(head.path):
@@ -84,17 +101,18 @@ class Front:
                 HTTPStatus.NOT_FOUND, f"model {target.model[:100]}: {service.title} serves model {service.model}"
             )
         if asked is Asked.INFER:
-            _only(head, b"POST")
-            service.admit(head.length)
-            return QueryExchange(service, head)
+            return self._query(service, head)
         _only(head, b"GET", b"HEAD")
         instance = service.any_instance()
         if instance is None:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"{service.title}: no instance is ready", retry_after=5)
         return ForwardedExchange(service, head, instance)
 
+    def _key(self, head: Head) -> Key:
+        return service_of(head.get(b"hetserve-service"), head.get(b"host"), self.namespaces, self.domain)
+
     def _service(self, head: Head) -> ServedService:
-        key = service_of(head.get(b"hetserve-service"), head.get(b"host"), self.namespaces, self.domain)
+        key = self._key(head)
         service = self.services.get(key)
         if service is None:
             raise HttpError(
@@ -113,14 +131,19 @@ class Front:
         _only(head, b"GET", b"HEAD")
         return OwnAnswer(status, orjson.dumps(said))
 
-    @staticmethod
-    def _other(service: ServedService, head: Head) -> Taker:
+    def _query(self, service: ServedService, head: Head, facts: InferenceFacts | None = None) -> Taker:
+        _only(head, b"POST")
+        service.admit(head.length)
+        if self.budget.used + (head.length or 0) > self.budget.limit:
+            why = f"the queries of all services hold {self.budget.used} bytes; at most {self.budget.limit} may"
+            raise service.refused(HTTPStatus.SERVICE_UNAVAILABLE, why)
+        return QueryExchange(service, head, facts)
+
+    def _other(self, service: ServedService, head: Head) -> Taker:
         path = head.path.decode("latin-1")
         for prefix in service.spec.dispatch.paths:
             if path == prefix or path.startswith(f"{prefix.rstrip('/')}/"):
-                _only(head, b"POST")
-                service.admit(head.length)
-                return QueryExchange(service, head, InferenceFacts(1))
+                return self._query(service, head, InferenceFacts(1))
         raise HttpError(
             HTTPStatus.NOT_FOUND,
             f"path {_shown(head.path)}: is not served; there are /v2/models/{service.model}, its /infer and /ready,"

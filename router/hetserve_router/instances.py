@@ -28,13 +28,14 @@ class InstanceLink:
     """number: the core's. host: as requests name it. row: of its figures.
 
     query: that it serves; counted: until when that is in its figures [s]. is_draining: it gets none, also before the
-    core knows it. is_suspect: what was heard of it last is a failure. has_left: once it serves none it is forgotten.
+    core knows it. failure: what was heard of it last, if that is one. has_left: once it serves none it is forgotten.
     """
 
     query: QueryExchange | None = None
     counted = 0.0
     is_draining = True
-    is_suspect = has_left = False
+    failure = ""
+    has_left = False
 
     def __init__(self, number: int, address: InstanceAddress, row: int) -> None:
         self.number, self.address, self.row = number, address, row

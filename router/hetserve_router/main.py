@@ -6,13 +6,14 @@ import asyncio
 import os
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import click
 import uvloop
 
 from hetserve.api.service.dispatch import DispatchPorts, DispatchSpec
 from hetserve.base.files import InputError
+from hetserve_router.access_log import AccessLogged
 from hetserve_router.cluster_router import ClusterRouter
 from hetserve_router.instances import InstanceAddress
 from hetserve_router.manifests import read_instances, services_of
@@ -43,6 +44,7 @@ POD_NAME: Final = "POD_NAME"
 @click.option("--host", help="Address of the ports.")
 @click.option("--port", type=int, help="Port of queries.")
 @click.option("--probe-port", type=int, help="Port of health and metrics.")
+@click.option("--access-log", type=click.Choice(get_args(AccessLogged)), help="Queries of which stdout has a line.")
 @process.probe_authorization_option
 @process.log_level_option
 @click.version_option(package_name="hetserve")

@@ -11,11 +11,14 @@ from dataclasses import replace
 from typing import Final
 
 from hetserve.profiles.sharing import ONE
+from hetserve.routing.router import NO_INSTANCE
+from hetserve_router.access_log import AccessLog
 from hetserve_router.front import Front
 from hetserve_router.instances import InstanceAddress
+from hetserve_router.observed import RouterCollector, observed_routes
 from hetserve_router.served import ServedService, ServedSpec, ServiceLimits
 from hetserve_router.settings import RouterSettings
-from hetserve_services.exposition import ServingCollector, metrics_text
+from hetserve_services.exposition import metrics_text
 from hetserve_services.facts import Key
 from hetserve_services.figures import STAYS, InstanceFigures, ServiceFigures
 from hetserve_shell.http.limits import Check, ServerLimits
@@ -52,7 +55,9 @@ class Router:
     ) -> None:
         self.settings = settings
         self.services: dict[Key, ServedService] = {}
-        self.front = Front(self.services, namespaces, serves, settings.cluster_domain)
+        self.front = Front(
+            self.services, namespaces, serves, settings.cluster_domain, access_log=AccessLog(settings.access_log)
+        )
         self.is_ready = False
         self.queries: HttpServer | None = None
         self.addresses: dict[str, tuple[str, int]] = {}
@@ -62,7 +67,8 @@ class Router:
         self._ended: dict[Key, tuple[float, ServedService]] = {}
         """Services that are not declared any more, and since when [s]: their figures are kept for STAYS."""
         self._check = check
-        self._collector = ServingCollector(self._figures, self.instances, time.monotonic)
+        name = settings.leader_election.lease_name
+        self._collector = RouterCollector(name, self.front, self._figures, self.instances)
 
     def declare(self, specs: Iterable[ServedSpec]) -> None:
         """Takes the services as they are declared now; one that is gone is refused from now on."""
@@ -82,14 +88,20 @@ class Router:
             if key in self.services:
                 self.services[key].revise(spec)
             else:
-                self.services[key] = ServedService(spec, self.settings.max_slowdown / ONE, limits, self.instances)
+                slowdown = self.settings.max_slowdown / ONE
+                self.services[key] = ServedService(spec, slowdown, limits, self.instances, self.front.access_log)
                 self._figures[key] = self.services[key].figures
 
-    def stand(self, instances: Mapping[Key, list[InstanceAddress]], draining: Iterable[str] = ()) -> None:
-        """Takes the instances that serve now. draining: uids of those that end what they have."""
+    def stand(
+        self,
+        instances: Mapping[Key, list[InstanceAddress]],
+        draining: Iterable[str] = (),
+        why_none: str = NO_INSTANCE,
+    ) -> None:
+        """Takes the instances that serve now; see `ServedService.stand`."""
         ending = tuple(draining)
         for key, service in self.services.items():
-            service.stand(instances.get(key, ()), ending)
+            service.stand(instances.get(key, ()), ending, why_none)
 
     async def run(self, stop: asyncio.Event, give_up: Callable[[], Awaitable[None]] | None = None) -> None:
         """Serves until `stop` is set; then it says it is not ready, `give_up` lets another lead, what comes is served.
@@ -98,8 +110,9 @@ class Router:
         """
         settings, tls = self.settings, self.settings.tls
         self.queries = queries = HttpServer(self.front, self._limits(), "queries")
+        self.front.budget = queries.budget
         limits = replace(LIMITS, connections=self._connections["probes"])
-        probes = probe_server(self.text, self.not_ready, limits=limits, check=self._check)
+        probes = probe_server(self.text, self.not_ready, observed_routes(self.front), limits, check=self._check)
         rotating: asyncio.Task[None] | None = None
         if tls is not None:
             files = TlsFiles(tls.certificate, tls.key, tls.client_ca, protocols=("http/1.1",))
@@ -130,11 +143,10 @@ class Router:
         return "" if self.is_ready else NOT_SERVING
 
     async def text(self) -> bytes:
-        """All metrics in the text format of Prometheus. A follower's zeros would keep a lost leader's load fresh."""
-        if not self.front.serves():
-            return b""
+        """All metrics in the text format of Prometheus."""
         for service in (*(ended for _, ended in self._ended.values()), *self.services.values()):
             service.count_present()
+            await asyncio.sleep(0)  # queries go on between two services
         return metrics_text(self._collector)
 
     def _listen(self, what: str, port: int) -> socket.socket:

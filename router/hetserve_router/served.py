@@ -9,17 +9,21 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 
 from hetserve.api.inference_service import InferenceService
+from hetserve.api.model_profile import ModelProfile
 from hetserve.api.service.dispatch import DispatchSpec
 from hetserve.base.units import Seconds, parse_duration
 from hetserve.demand import contract
 from hetserve.dispatch import make_policy
-from hetserve.profiles import profile_from_spec
+from hetserve.planning.offers import namespace_of
+from hetserve.profiles import LatencyProfile, profile_from_spec
 from hetserve.routing.actions import Abandon, Action, Drop, Failure, Probe, Send, WakeAt
 from hetserve.routing.predictions import routed_service
-from hetserve.routing.router import QueueLimits, ServiceRouter
+from hetserve.routing.router import NO_INSTANCE, QueueLimits, ServiceRouter
 from hetserve.serving.services import Service
+from hetserve_router.access_log import CLIENT_GONE, AccessLog
 from hetserve_router.exchange import QueryExchange
 from hetserve_router.inference import InferenceFacts
 from hetserve_router.instances import InstanceAddress, InstanceLink
@@ -62,12 +66,15 @@ class ServedSpec:
         deadline = self.dispatch.deadline
         return QueueLimits(math.inf if deadline is None else parse_duration(deadline), self.dispatch.max_queue)
 
+    def latencies(self) -> dict[str, LatencyProfile]:
+        return {kind: profile_from_spec(profile.spec) for kind, profile in self.facts.profiles.items()}
+
     def service(self, slowdown: float) -> Service:
         """slowdown: expected of instances that share GPUs."""
         facts = self.facts
         return routed_service(
             facts.title,
-            {kind: profile_from_spec(profile.spec) for kind, profile in facts.profiles.items()},
+            self.latencies(),
             facts.slo,
             facts.mix.batches,
             make_policy(self.dispatch.policy),
@@ -78,11 +85,20 @@ class ServedSpec:
 class ServedService:
     """now: monotonic clock [s]; that of uvloop's loop counts whole milliseconds. later: as the loop's `call_later`."""
 
-    def __init__(self, spec: ServedSpec, slowdown: float, limits: ServiceLimits, table: InstanceFigures) -> None:
-        self.spec, self.limits = spec, limits
+    def __init__(
+        self,
+        spec: ServedSpec,
+        slowdown: float,
+        limits: ServiceLimits,
+        table: InstanceFigures,
+        access_log: AccessLog | None = None,
+    ) -> None:
+        self.spec, self.limits, self.access_log = spec, limits, access_log or AccessLog("none")
         self.now: Callable[[], float] = time.monotonic
         self.later: Later = _of_the_loop
-        self._slowdown = slowdown
+        self._slowdown, self._profiles = slowdown, spec.latencies()
+        self.ratios: dict[str, float] = {}
+        """By type, the median of observed times over the profile's."""
         self.core = ServiceRouter(spec.service(slowdown), spec.queue)
         facts = spec.facts
         self.figures = ServiceFigures(
@@ -117,12 +133,19 @@ class ServedService:
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of {length} bytes: at most {self.limits.body} are taken"
             )
         if self._open >= self.limits.open:
-            raise _overloaded(f"{self.title}: {self._open} queries are open, as many as may")
+            raise self.refused(HTTPStatus.TOO_MANY_REQUESTS, f"{self._open} queries are open, as many as may")
         self._check_bytes(length or 0)
 
     def _check_bytes(self, more: int) -> None:
         if self._held + more > self.limits.bodies:
-            raise _overloaded(f"{self.title}: its queries hold {self._held} bytes; at most {self.limits.bodies} may")
+            why = f"its queries hold {self._held} bytes; at most {self.limits.bodies} may"
+            raise self.refused(HTTPStatus.TOO_MANY_REQUESTS, why)
+
+    def refused(self, status: HTTPStatus, why: str) -> HttpError:
+        """Counts a query that is refused before its size is known, and so in no bucket of sizes: the mix stays true."""
+        self.core.refused()
+        self.figures.received += 1
+        return HttpError(status, f"{self.title}: {why}", retry_after=1)
 
     def hold(self, size: int) -> None:
         """A query begins, with a body of so many bytes."""
@@ -161,26 +184,34 @@ class ServedService:
         now, link = self.now(), self._freed(query)
         if query.reply is not None and link is not None:
             self._table.serve_one(link.row, now - query.arrived, self.figures.latencies)
+            self.access_log.ended(query, self.title, query.status, now)
             query.reply = None
         self._perform(self.core.answered(query.number, now, is_typical=query.status < HTTPStatus.BAD_REQUEST))
         self._forget(query.number)
 
     def failed(self, query: QueryExchange, failure: Failure, reason: str) -> None:
-        link = self._freed(query, is_suspect=True)
+        link = self._freed(query, f"{failure}: {reason}")
         log.warning("%s: instance %s: %s (%s)", self.title, link.name if link else "?", reason, failure)
         self._perform(self.core.failed(query.number, failure, self.now()))
         if query.reply is None:
             self._forget(query.number)
 
     def gone(self, query: QueryExchange) -> None:
+        self.access_log.ended(query, self.title, CLIENT_GONE, self.now())
         self._perform(self.core.gone(query.number, self.now()))
         if query.instance is None:
             self._forget(query.number)
 
     # Events of instances
 
-    def stand(self, ready: Iterable[InstanceAddress], draining: Iterable[str] = ()) -> None:
-        """Takes the instances that serve now. draining: uids of those that end what they have."""
+    def stand(
+        self, ready: Iterable[InstanceAddress], draining: Iterable[str] = (), why_none: str = NO_INSTANCE
+    ) -> None:
+        """Takes the instances that serve now.
+
+        draining: uids of those that end what they have. why_none: what queries are told while none serves.
+        """
+        self.core.why_none = why_none
         found = {one.uid: one for one in ready}
         ending = set(draining)
         for uid, link in list(self._standing.items()):
@@ -205,7 +236,7 @@ class ServedService:
         """Takes the service as it is declared now."""
         if spec == self.spec:
             return
-        self.spec = spec
+        self.spec, self._profiles = spec, spec.latencies()
         self.figures.model = spec.facts.model
         self.figures.widen(threshold_batches(spec.facts))
         if self.figures.slo != spec.facts.slo:
@@ -215,10 +246,30 @@ class ServedService:
 
     def any_instance(self) -> InstanceLink | None:
         """One that stands, to ask about the model: if possible one that gets queries."""
-        return min(self._standing.values(), key=lambda link: link.is_draining + 2 * link.is_suspect, default=None)
+        return min(self._standing.values(), key=lambda link: link.is_draining + 2 * bool(link.failure), default=None)
+
+    def refusing(self) -> dict[str, str]:
+        """Ready instances that get no query, by name, and why."""
+        ignored = self.core.ignored()
+        ready = [link for link in self._standing.values() if not link.is_draining]
+        return {link.name: why for link in ready if (why := link.failure or ignored.get(link.number, ""))}
+
+    def learned(self) -> dict[str, Any]:
+        """Observed times with the profiles that they may correct, for `hetserve profile learned`."""
+        facts = self.spec.facts
+        types: dict[str, dict[int, list[float]]] = {}
+        for (kind, batch), seconds in self.core.observed.times().items():
+            if kind in facts.profiles:
+                types.setdefault(kind, {})[batch] = [round(each, 6) for each in seconds]
+        found = [
+            {"profile": _manifest(facts.profiles[kind]), "isShared": kind in facts.shares, "times": times}
+            for kind, times in sorted(types.items())
+        ]
+        return {"namespace": facts.namespace, "service": facts.name, "types": found}
 
     def count_present(self) -> None:
         """Brings figures up to date that are read at a scrape only."""
+        self.ratios = self.core.observed.ratios(self._profiles)
         self.figures.waiting, self.figures.dropped = self.core.waiting, self.core.counts.dropped
         for link in self._links.values():
             self._table.in_flight[link.row] = 0
@@ -242,12 +293,12 @@ class ServedService:
         self._table.busy[link.row] += now - link.counted
         link.counted = now
 
-    def _freed(self, query: QueryExchange, *, is_suspect: bool = False) -> InstanceLink | None:
-        """Its instance serves it no more, and is forgotten if it has left."""
+    def _freed(self, query: QueryExchange, failure: str = "") -> InstanceLink | None:
+        """Its instance serves it no more, and is forgotten if it has left. failure: of the instance."""
         link, query.instance = query.instance, None
         if link is not None:
             self._count_busy(link)
-            link.query, link.is_suspect = None, is_suspect
+            link.query, link.failure = None, failure
             self._retire(link)
         return link
 
@@ -280,13 +331,16 @@ class ServedService:
 
     def _refuse(self, action: Drop) -> None:
         query = self._queries[action.query]
+        is_awaited = query.reply is not None
         query.refuse(action)
+        if is_awaited:
+            self.access_log.ended(query, self.title, query.status, self.now())
         if query.instance is None:
             self._forget(action.query)
 
     def _abandon(self, query: QueryExchange) -> None:
         query.abandon()
-        self._freed(query, is_suspect=True)
+        self._freed(query, "it has not answered in time")
         if query.reply is None:
             self._forget(query.number)
 
@@ -294,7 +348,7 @@ class ServedService:
         link = self._links[action.instance]
 
         def heard(is_ready: bool) -> None:
-            link.is_suspect = not is_ready
+            link.failure = "" if is_ready else link.failure or "its model is not ready"
             self._perform(self.core.probed(action.instance, is_ready, self.now()))
 
         link.probe(self.model, heard, self.later)
@@ -315,6 +369,12 @@ def _of_the_loop(delay: float, call: Callable[[], None]) -> asyncio.TimerHandle:
     return asyncio.get_running_loop().call_later(delay, call)
 
 
+def _manifest(profile: ModelProfile) -> dict[str, Any]:
+    metadata = {"name": profile.metadata.name, "namespace": namespace_of(profile)}
+    spec = profile.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {"apiVersion": profile.api_version, "kind": profile.kind, "metadata": metadata, "spec": spec}
+
+
 def _seconds(timeout: Seconds | None) -> float:
     return math.inf if timeout is None else timeout
 
@@ -322,7 +382,3 @@ def _seconds(timeout: Seconds | None) -> float:
 def _envoy_timeout(head: Head) -> float:
     value = head.get(ENVOY_TIMEOUT)
     return int(value) / 1e3 if value.isdigit() and len(value) <= 15 and int(value) else math.inf
-
-
-def _overloaded(message: str) -> HttpError:
-    return HttpError(HTTPStatus.TOO_MANY_REQUESTS, message, retry_after=1)

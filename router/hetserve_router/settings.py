@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import Field, PlainValidator
+from pydantic import Field
 
-from hetserve.base.units import Millionths
-from hetserve.profiles.sharing import parse_max_slowdown
+from hetserve_router.access_log import AccessLogged
+from hetserve_services.facts import MaxSlowdown
 from hetserve_shell.leader.lease import ElectionSettings
 from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
-
-
-def _slowdown(value: object) -> Millionths:
-    return parse_max_slowdown(str(value), "maxSlowdown")
 
 
 class RouterElection(ElectionSettings):
@@ -40,6 +35,7 @@ class RouterSettings(SettingsModel):
     port: of queries. probe_port: of health and metrics. body: bytes of one query; bodies: of all. connections: of
     clients. uploading, unread, idle: what clients may take [s]. max_slowdown: what policies expect of instances that
     share GPUs. namespaces: those whose services are served; `*`: all but other_namespaces, which other routers serve.
+    access_log: the queries of which a line is written.
     """
 
     host: str = "127.0.0.1"
@@ -52,10 +48,11 @@ class RouterSettings(SettingsModel):
     uploading: Duration = Field(default="60s", gt=0)  # type: ignore[assignment]
     unread: Duration = Field(default="10s", gt=0)  # type: ignore[assignment]
     idle: Duration = Field(default="1h", gt=0)  # type: ignore[assignment]
-    max_slowdown: Annotated[Millionths, PlainValidator(_slowdown)] = Field(default="1.25")  # type: ignore[assignment]
+    max_slowdown: MaxSlowdown = Field(default="1.25")  # type: ignore[assignment]
     cluster_domain: str = Field(default="cluster.local", min_length=1, max_length=200)
     namespaces: list[str] = Field(default=["*"], min_length=1)
     other_namespaces: list[str] = Field(default=[])
     tls: RouterTls | None = None
     leader_election: RouterElection = RouterElection()
+    access_log: AccessLogged = "none"
     log_level: LogLevel = "info"

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import PlainValidator
 
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import Seconds, parse_duration
+from hetserve.base.units import Millionths, Seconds, parse_duration
 from hetserve.demand import BatchMix, declared_mix
 from hetserve.planning.offers import namespace_of
 from hetserve.planning.tenancy import SharingRule, gpu_demand
+from hetserve.profiles.sharing import parse_max_slowdown
 
 Key = tuple[str, str]
 """Namespace and name of a service."""
 Place = tuple[str, str]
 """Node and GPU id, as a bound pod names its GPU."""
+MaxSlowdown = Annotated[Millionths, PlainValidator(lambda value: parse_max_slowdown(str(value), "maxSlowdown"))]
+"""Setting: the greatest slow-down of instances that share GPUs, of text such as 1.25."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceFacts:
-    """A service as it is declared now. profiles: by instance type; shares: types on which its instances share GPUs."""
+    """A service as it is declared now. profiles: by instance type; shares: types on which its instances share GPUs.
+
+    policy: of spec.dispatch; empty: it declares none.
+    """
 
     namespace: str
     name: str
@@ -30,6 +39,7 @@ class ServiceFacts:
     mix: BatchMix
     profiles: Mapping[str, ModelProfile]
     shares: frozenset[str] = frozenset()
+    policy: str = ""
 
     @property
     def key(self) -> Key:
@@ -73,6 +83,7 @@ def facts_of(
         mix=declared_mix(service),
         profiles=dict(sorted(found.items())),
         shares=frozenset(kind for kind in found if shares(kind)),
+        policy=service.spec.dispatch.policy if service.spec.dispatch else "",
     )
 
 

@@ -383,10 +383,11 @@ def readers(chart: Sequence[Manifest]) -> dict[str, list[tuple[str, ...]]]:
 
 def test_only_subjects_that_are_given_read_the_probe_ports_and_an_account_that_nothing_runs_under() -> None:
     own = ("hetserve-system", "hetserve-reader")
-    assert readers(chart_objects()) == {"/ledger": [own], "/log": [own]}
+    paths = ("/ledger", "/log", "/times", "/refusing")
+    assert readers(chart_objects()) == {path: [own] for path in paths}
     more = chart_objects(*(word for setting in SWITCHES["probes"][2] for word in ("--set", setting)))
     given = ("monitoring", "prometheus")
-    assert readers(more) == {"/ledger": [own, given], "/log": [own, given], "/metrics": [given]}
+    assert readers(more) == {path: [own, given] for path in paths} | {"/metrics": [given]}
     assert "hetserve-reader" not in {t["spec"]["serviceAccountName"] for _, t in templates(more)}
 
 

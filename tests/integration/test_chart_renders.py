@@ -224,7 +224,7 @@ def test_scheduler_and_extender_are_one_pod_and_no_port_of_the_verbs_is_named() 
     ports = {port["name"]: port["containerPort"] for one in (scheduler, extender) for port in one["ports"]}
     assert ports == {"scheduler": 10259, "extender": 8889}
     targets = [port["targetPort"] for d in documents if d["kind"] == "Service" for port in d["spec"]["ports"]]
-    assert sorted(targets) == ["extender", "probes", "queries", "queries", "scheduler"]
+    assert sorted(targets) == ["extender", "probes", "probes", "queries", "queries", "scheduler"]
     (settings,) = [d["data"] for d in documents if d["kind"] == "ConfigMap" and "extender" in d["metadata"]["name"]]
     read = Settings.model_validate(yaml.safe_load(settings["settings.yaml"]))
     (config,) = [d["data"] for d in documents if d["kind"] == "ConfigMap" and "scheduler" in d["metadata"]["name"]]

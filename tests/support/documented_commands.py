@@ -50,6 +50,9 @@ OFFLINE: Final = (
 
 FIRST_HOUR: Final = (
     "POD=$(kubectl get pods -l hetserve.io/service=hello -o jsonpath='{.items[0].metadata.name}')",
+    "curl -i -K .demo/curlrc --json"
+    ' \'{"inputs": [{"name": "x", "shape": [3], "datatype": "INT64", "data": [1, 2, 3]}]}\''
+    " http://hello.default/v2/models/hello/infer",
     "export KUBECONFIG=$PWD/.demo/kubeconfig PATH=$PWD/.demo/bin:$PWD/.venv/bin:$PATH",
     "hetserve explain hello",
     "hetserve gpus",
@@ -170,6 +173,9 @@ NOT_RUN: Final[Mapping[str, str]] = {
     "pip install 'hetserve[router,worker]'": "needs a release on an index, and there is none yet",
     "hetserve-worker --model echo --name rm2 --listen 127.0.0.1:9100": _ROUTER,
     "hetserve-router --manifests manifests/samples/rm2.yaml --instances instances.yaml --port 9000": _ROUTER,
+    "hetserve profile learned rm2 --url http://127.0.0.1:8891 -o table": (
+        "asks a router; tests/unit/router/test_router_observed.py asks one on a free port"
+    ),
     'curl --json \'{"inputs": [{"name": "x", "shape": [3], "datatype": "INT64", "data": [1, 2, 3]}]}\''
     " -H 'Host: rm2.default' http://127.0.0.1:9000/v2/models/rm2/infer": _ROUTER,
 }

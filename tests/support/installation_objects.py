@@ -22,3 +22,10 @@ def settings_object(
     """The ConfigMap with a component's settings. prefix: what names of the release's objects begin with."""
     metadata = {"name": f"{prefix}-{component}", "namespace": namespace, "labels": labels_of(component)}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {key: text}}
+
+
+def a_router(name: str, **labels: str) -> dict[str, Any]:
+    """A pod of a router, with its probe port."""
+    port = {"containers": [{"name": "router", "ports": [{"name": "probes", "containerPort": 9999}]}]}
+    found = {**labels_of("router"), **labels}
+    return {"metadata": {"namespace": SYSTEM_NAMESPACE, "name": name, "uid": name, "labels": found}, "spec": port}

@@ -16,7 +16,9 @@ WORKER: Final = "from hetserve_worker import start; start()"
 @contextmanager
 def listening(program: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A process, and the first port that it says."""
-    with subprocess.Popen([sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stderr is not None
         try:
             said = process.stderr.readline()

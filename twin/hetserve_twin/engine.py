@@ -88,8 +88,8 @@ class _PlayedService:
 class LoadTwin:
     """Plays loads by seconds that the caller names; reads no clock.
 
-    speed: of the traces. timeout: a client's patience [s]. slowdown: expected of sharing. Raises ValueError for an
-    unknown policy.
+    policy: of services that declare no dispatch. speed: of the traces. timeout: a client's patience [s].
+    slowdown: expected of sharing.
     """
 
     _loads: Mapping[Key, TracedLoad]
@@ -112,9 +112,6 @@ class LoadTwin:
     _refused: set[str] = field(default_factory=set, init=False)
     _there: frozenset[Key] = field(default=frozenset(), init=False)
     """Services that are declared now: only they get new queries."""
-
-    def __post_init__(self) -> None:
-        self._policy = make_policy(self.policy)
 
     def close(self) -> None:
         """Lets no more queries arrive."""
@@ -167,7 +164,7 @@ class LoadTwin:
 
     def _revise(self) -> None:
         known = {key: (one.facts, one.system, one.truth) for key, one in self._played.items()}
-        services = shared_services(known, self._policy, self.slowdown)
+        services = shared_services(known, self.policy, self.slowdown)
         if self._run is None:
             self._run = Session(services)
             self._run.until(self.now)

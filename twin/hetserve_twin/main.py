@@ -40,7 +40,7 @@ class BadInputError(click.ClickException):
 @click.option("--latency-factor", multiple=True, metavar="[TYPE=]FACTOR", help="Real service times / the profiles'.")
 @click.option("--speed", type=float, help="Seconds of a trace in a second; rates stay as they are.")
 @click.option("--seed", type=int, help="Of arrivals, batch sizes and service times.")
-@click.option("--policy", help="The dispatch policy.")
+@click.option("--policy", help="The dispatch policy of services without spec.dispatch.")
 @click.option("--host", help="Address of the port.")
 @click.option("--port", type=int, help="Port of health and metrics.")
 @process.probe_authorization_option

@@ -8,10 +8,9 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 
-from hetserve.base.units import Millionths
 from hetserve.profiles.latency_factors import latency_factor, latency_factors
-from hetserve.profiles.sharing import parse_max_slowdown
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
+from hetserve_services.facts import MaxSlowdown
 from hetserve_shell.settings import Duration, LogLevel, Port, ProbeAuthorization, SettingsModel
 
 
@@ -20,10 +19,6 @@ def _factors(value: object) -> dict[str, float]:
     if isinstance(value, Mapping):
         return {str(name): latency_factor(str(name), str(text)) for name, text in value.items()}
     return latency_factors(map(str, value) if isinstance(value, list | tuple) else [str(value)])
-
-
-def _slowdown(value: object) -> Millionths:
-    return parse_max_slowdown(str(value), "maxSlowdown")
 
 
 def _known_policy(value: object) -> str:
@@ -78,7 +73,7 @@ class TwinSettings(SettingsModel):
     seed: int = Field(default=0, ge=0, le=2**32)
     slice: Duration = Field(default="200ms", gt=0, le=5)  # type: ignore[assignment]
     timeout: Duration = Field(default="15s", gt=0)  # type: ignore[assignment]
-    max_slowdown: Annotated[Millionths, PlainValidator(_slowdown)] = Field(default="1.25")  # type: ignore[assignment]
+    max_slowdown: MaxSlowdown = Field(default="1.25")  # type: ignore[assignment]
     log_level: LogLevel = "info"
 
     @model_validator(mode="after")

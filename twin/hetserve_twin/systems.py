@@ -9,7 +9,7 @@ import numpy as np
 
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import Seconds
-from hetserve.dispatch import LatencyModel, Policy
+from hetserve.dispatch import LatencyModel, make_policy
 from hetserve.profiles import DenseLatency, LatencyProfile, dense, profile_from_spec
 from hetserve.profiles.latency_factors import factor_of
 from hetserve.profiles.sharing import compute_share
@@ -59,9 +59,12 @@ class Truth:
 
 
 def shared_services(
-    known: Mapping[Key, tuple[ServiceFacts, System, Truth]], policy: Policy, slowdown: float
+    known: Mapping[Key, tuple[ServiceFacts, System, Truth]], policy: str, slowdown: float
 ) -> list[Service]:
-    """The services of a joint run, in this order. slowdown: expected of instances that share GPUs."""
+    """The services of a joint run, in this order. policy: of services that declare none.
+
+    slowdown: expected of instances that share GPUs.
+    """
     neighbours = {
         key: Neighbour(facts.title, facts.namespace, facts.model, facts.mix.largest)
         for key, (facts, _, _) in known.items()
@@ -70,7 +73,7 @@ def shared_services(
         Service(
             facts.title,
             system,
-            policy,
+            make_policy(facts.policy or policy),
             {
                 kind: compute_use(compute_share(profile.spec), neighbours[key], neighbours.values())
                 for kind, profile in truth.uses.items()

@@ -177,8 +177,9 @@ class Twin:
         return metrics_text(self._collector)
 
     async def _play(self) -> None:
-        await asyncio.to_thread(compile_loop, self.settings.policy)
         await self.cluster.synced()
+        for policy in {self.settings.policy} | {facts.policy for _, facts in self.cluster.declared() if facts.policy}:
+            await asyncio.to_thread(compile_loop, policy)
         self._began = self._clock()
         self.look()
         self.playing.set()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import statistics
 from array import array
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from hetserve.base.units import Seconds
 from hetserve.dispatch import Policy
+from hetserve.dispatch.kernel import Floats
 from hetserve.profiles import LatencyProfile
 from hetserve.profiles.latency import slowed
 from hetserve.serving.services import Service
@@ -73,13 +75,11 @@ class ObservedTimes:
         """{(type, batch): seconds}, the latest last."""
         return {key: kept[-KEPT:] for key, kept in self._kept.items()}
 
-    def ratios(self, system: System) -> dict[str, float]:
-        """By type, the median of observed over predicted times; on shared GPUs up to their slow-down is right."""
-        predicted = system.predicted
-        sizes, means = predicted.batches.tolist(), dict(zip(predicted.types, predicted.arrays.mean, strict=True))
-        found: dict[str, list[float]] = {}
+    def ratios(self, profiles: Mapping[str, LatencyProfile]) -> dict[str, float]:
+        """By type, the median of observed over the profile's times; on shared GPUs up to their slow-down is right."""
+        found: dict[str, list[Floats]] = {}
         for (kind, batch), seconds in self.times().items():
-            if kind in means and batch in sizes:
-                mean = float(means[kind][sizes.index(batch)])
-                found.setdefault(kind, []).extend(each / mean for each in seconds)
-        return {kind: statistics.median(found[kind]) for kind in sorted(found)}
+            mean = profiles[kind].mean(batch) if kind in profiles else None
+            if mean is not None:
+                found.setdefault(kind, []).append(np.asarray(seconds) / mean)
+        return {kind: float(np.median(np.concatenate(found[kind]))) for kind in sorted(found)}

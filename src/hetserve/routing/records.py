@@ -32,7 +32,7 @@ class RoutedInstance:
     """An instance that has not left, or serves.
 
     kind: index of its type; -1: unknown. since: when it was sent its query [s]. is_seated: the dispatcher knows it.
-    tries: probes since it is suspected, the next one too; 0: it is not. busy: seconds of service before the present.
+    tries: probes since it is suspected, the next one too; 0: it is not.
     """
 
     id: int
@@ -44,7 +44,6 @@ class RoutedInstance:
     is_draining: bool = False
     is_leaving: bool = False
     tries: int = 0
-    busy: float = 0.0
     timer: int = 0
 
     @property

@@ -37,6 +37,7 @@ WAITING_PER_INSTANCE: Final = 16
 LEAST_WAITING: Final = 64
 HANG_FACTOR: Final = 10.0
 LEAST_HANG: Final = 10.0
+NO_INSTANCE: Final = "no instance is ready"
 _FIRST_PROBE, _LAST_PROBE = 1.0, 30.0
 _RETRY_OVERLOADED, _RETRY_NO_INSTANCE = 1.0, 5.0
 
@@ -56,12 +57,11 @@ class QueueLimits:
 
 @dataclass(slots=True)
 class QueryCounts:
-    """Queries so far. dropped: ended unanswered, also by their clients. retried: sent a second time."""
+    """Queries so far. dropped: ended unanswered, also by their clients."""
 
     received: int = 0
     served: int = 0
     dropped: int = 0
-    retried: int = 0
 
 
 class ServiceRouter:
@@ -75,6 +75,8 @@ class ServiceRouter:
     def __init__(self, service: Service, limits: QueueLimits | None = None) -> None:
         """No queries and no instances, at time 0."""
         self.counts, self.observed = QueryCounts(), ObservedTimes()
+        self.why_none = NO_INSTANCE
+        """What queries are told while no instance stands."""
         self._queries: dict[int, RoutedQuery] = {}
         self._instances: dict[int, RoutedInstance] = {}
         self._outside: OrderedDict[int, RoutedQuery] = OrderedDict()
@@ -104,15 +106,15 @@ class ServiceRouter:
         """Queries that no instance serves."""
         return self._inside + len(self._outside)
 
-    def busy_seconds(self, now: float) -> dict[int, float]:
-        """By instance, for how long it has served, also for clients that left."""
-        present = self._instances.values()
-        return {one.id: one.busy + (now - one.since if one.query is not None else 0.0) for one in present}
-
     def ignored(self) -> dict[int, str]:
         """Instances that get no query, and why."""
         why = f"there is no profile for this type; there are: {', '.join(self.service.system.types)}"
         return {one.id: f"{one.type}: {why}" for one in self._instances.values() if one.kind < 0}
+
+    def refused(self) -> None:
+        """A query was refused before it was whole."""
+        self.counts.received += 1
+        self.counts.dropped += 1
 
     def arrived(
         self, query: int, items: int, now: float, hard: float = math.inf, *, is_retriable: bool = False
@@ -295,7 +297,6 @@ class ServiceRouter:
             self._forget(one)
         else:
             one.is_retriable = False
-            self.counts.retried += 1
             self._set_latest_start(one)
             self._inside += instance.is_seated
             if not instance.is_seated:  # the dispatcher does not know the query either
@@ -326,7 +327,7 @@ class ServiceRouter:
         elif number > MOST_INSTANCES:
             self._drop(one, Status.TOO_MANY_INSTANCES, too_many_instances(number), _RETRY_NO_INSTANCE)
         else:
-            why = f"none of {number} instances serves {one.items} items" if number else "no instance is ready"
+            why = f"none of {number} instances serves {one.items} items" if number else self.why_none
             self._drop(one, Status.NO_INSTANCE, why, _RETRY_NO_INSTANCE)
 
     def _end(self, one: RoutedQuery) -> None:
@@ -344,7 +345,6 @@ class ServiceRouter:
 
     def _part(self, one: RoutedQuery, instance: RoutedInstance) -> None:
         """An instance serves a query no more."""
-        instance.busy += self._now - instance.since
         one.instance = instance.query = None
         instance.timer = 0
 

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,58 +16,12 @@ from hetserve.cli.cluster.client import ClusterClient
 from hetserve.cli.cluster.extender import reader_token
 from hetserve.cli.cluster.probe_port import ProbeRefusalError, get_url
 from installation_objects import labels_of, settings_object
+from probe_ports import LOG, ProbePort, serving
 from testing.cluster import gpu_node
 from testing.kit.http_face import HttpFace
 
 Json = dict[str, Any]
 PODS = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/pods"
-LOG = '{"call": "start", "args": {}}\n{"call": "other", "args": {}}\n'
-
-
-@dataclass
-class ProbePort:
-    """A port that shows its text to the owners of `tokens`; none: to everybody. seen: Authorization of each request."""
-
-    tokens: set[str] = field(default_factory=lambda: {"secret"})
-    text: str = LOG
-    moved: str = ""
-    seen: list[str | None] = field(default_factory=list)
-    port: int = 0
-
-    def answer(self, authorization: str | None) -> tuple[int, bytes]:
-        self.seen.append(authorization)
-        if self.tokens and authorization is None:
-            return 401, b'{"Error": "a token, please"}'
-        if self.tokens and str(authorization).removeprefix("Bearer ") not in self.tokens:
-            return 403, b'{"Error": "\'ann\' may not get /log"}'
-        return (302, b"") if self.moved else (200, self.text.encode())
-
-
-@contextmanager
-def serving(probe: ProbePort) -> Iterator[ProbePort]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, body = probe.answer(self.headers.get("Authorization"))
-            self.send_response(status)
-            if status == 302:
-                self.send_header("Location", probe.moved)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    probe.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield probe
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def an_extender(name: str) -> Json:

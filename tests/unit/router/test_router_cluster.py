@@ -187,6 +187,8 @@ async def test_who_is_deposed_passes_on_what_is_computed_and_refuses_what_waits(
         api.put(LEASE_PATH, lease)
         refused = await waiting
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+        assert refused.json() == {"error": "default/rm2: another replica of the router leads"}
+        assert refused.headers["connection"] == "close"
         held.answer()
         assert (await computed).status_code == 200
         assert (await scene.ask()).status_code == 503

@@ -33,7 +33,7 @@ def test_a_query_of_files_is_answered_and_sigterm_ends_it(tmp_path: Path) -> Non
     with listening(WORKER, "--model", "echo", "--name", "rm2", "--listen", "127.0.0.1:0") as (_, worker):
         entry = {"name": "a", "type": "g4dn.xlarge", "url": f"http://127.0.0.1:{worker}"}
         files = ("--manifests", str(manifests(tmp_path)), "--instances", str(instances(tmp_path, entry)))
-        with listening(ROUTER, *files, "--port", "0", "--probe-port", "0") as (process, port):
+        with listening(ROUTER, *files, "--port", "0", "--probe-port", "0", "--access-log", "all") as (process, port):
             tensor = {"name": "x", "shape": [3], "datatype": "INT64", "data": [1, 2, 3]}
             answer = httpx.post(
                 f"http://127.0.0.1:{port}/v2/models/rm2/infer",
@@ -43,6 +43,9 @@ def test_a_query_of_files_is_answered_and_sigterm_ends_it(tmp_path: Path) -> Non
                 trust_env=False,
             )
             assert answer.json()["outputs"][0]["data"] == [1, 2, 3]
+            assert process.stdout is not None
+            line = json.loads(process.stdout.readline())
+            assert (line["instance"], line["items"], line["status"]) == ("a", 3, 200)
             process.send_signal(signal.SIGTERM)
             assert process.wait(limits.ANSWER) == 0
 

@@ -64,9 +64,10 @@ def test_the_ratio_is_the_median_of_observed_over_predicted_of_what_is_known() -
     times = ObservedTimes()
     for seconds in (0.4, 0.8, 99.0):
         times.add("a", 5, seconds)
-    times.add("a", 4, 1e6)
+    times.add("a", 6, 1e6)
     times.add("z", 5, 1e6)
-    assert times.ratios(a_service().system) == {"a": pytest.approx(2.0)}
+    profile = LinearProfile(Seconds(0.1), Seconds(0.06), 5)
+    assert times.ratios({"a": profile, "b": profile}) == {"a": pytest.approx(2.0)}
 
 
 def test_a_router_observes_answers_that_tell_of_the_speed_also_those_that_nobody_awaits() -> None:

@@ -284,3 +284,16 @@ def test_a_closed_twin_gets_no_more_queries_and_ends_what_it_has() -> None:
     twin.close()
     twin.advance(Seconds(10))
     assert (twin.services[S].received, twin.in_flight) == (received, 0)
+
+
+def test_a_service_with_dispatch_is_played_under_its_own_policy() -> None:
+    """An instance that is too slow for the SLO gets what waits under `fcfs`, and less under `hetserve`."""
+
+    def served_by_slow(policy: str) -> int:
+        twin = twin_of({"s": TracedLoad(trace((0, 60)))}, policy="fcfs")
+        twin.declare([facts(times={"fast": 10, "slow": 150}, policy=policy)])
+        twin.stand([pod("a"), pod("b", "s", "slow")])
+        twin.advance(Seconds(20))
+        return served(twin)["b"]
+
+    assert served_by_slow("") == served_by_slow("fcfs") > 2 * served_by_slow("hetserve")

@@ -98,7 +98,7 @@ def read_log(where: str, token: Callable[[], str]) -> list[Record]:
 
     token: a bearer token, for a probe port of this machine that asks for one.
     """
-    return parse_log(_text(where, token), where)
+    return parse_log(shown_text(where, token), where)
 
 
 def live_log(cluster: ClusterClient, namespace: str) -> list[Record]:
@@ -112,13 +112,17 @@ def live_log(cluster: ClusterClient, namespace: str) -> list[Record]:
     names = [str(pod["metadata"]["name"]) for pod in pods]
     leader = _leader(cluster, namespace, settings.get("scheduler") or {})
     name = leader if leader in names else names[0]
-    port = int(settings.get("probePort", PROBE_PORT))
-    get = partial(get_forwarded, cluster, (namespace, name), port, "/log", most=MOST_BYTES)
-    try:
-        body = get_shown(lambda headers: get(headers=headers), partial(reader_token, cluster, namespace))
-    except ProbeRefusalError as error:
-        raise ClusterError(f"pod {name}: {error}", error.status) from None
+    body = shown_by_pod(cluster, (namespace, name), int(settings.get("probePort", PROBE_PORT)), "/log")
     return parse_log(body.decode("utf-8", "replace"), f"pod {name}")
+
+
+def shown_by_pod(cluster: ClusterClient, pod: tuple[str, str], port: int, path: str) -> bytes:
+    """What a probe port shows, forwarded, with the user's token. pod: namespace and name. Raises ClusterError."""
+    get = partial(get_forwarded, cluster, pod, port, path, most=MOST_BYTES)
+    try:
+        return get_shown(lambda headers: get(headers=headers), partial(reader_token, cluster, pod[0]))
+    except ProbeRefusalError as error:
+        raise ClusterError(f"pod {pod[1]}: {error}", error.status) from None
 
 
 def _leader(cluster: ClusterClient, namespace: str, scheduler: dict[str, Any]) -> str:
@@ -185,7 +189,8 @@ def parse_log(text: str, where: str) -> list[Record]:
     return found
 
 
-def _text(where: str, token: Callable[[], str]) -> str:
+def shown_text(where: str, token: Callable[[], str]) -> str:
+    """The text at an http URL, or in a file. token: as of `read_log`. Raises ClusterError."""
     try:
         if where.startswith(("http://", "https://")):
             return get_url(where, token, most=MOST_BYTES).decode()

@@ -23,8 +23,9 @@ def doctor(system_namespace: str | None, output: str, **kubeconfig: str | None) 
     """Say what is wrong with this installation, why that matters, and what to do.
 
     It looks at versions, the CRDs and their schema, who leads operator, extender and scheduler and what keeps their
-    pods, the scheduler's way to the extender, GPU nodes, the rights of the components and of the caller, and the
-    admission policy. It changes nothing. What the caller may not read is told as Unknown: an administrator sees all.
+    pods, the scheduler's way to the extender, GPU nodes, the rights of the components and of the caller, the
+    admission policy and, with a router, at instances that refuse it and at loads that are counted twice. It changes
+    nothing. What the caller may not read is told as Unknown: an administrator sees all.
 
     \b
     Keys of -o json and yaml: namespace, sound, findings [check, level (Ok, Note, Unknown, Problem), what, why, do].

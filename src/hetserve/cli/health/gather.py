@@ -27,6 +27,7 @@ from hetserve.cli.health.judgement import (
     findings,
     sound,
 )
+from hetserve.cli.health.routing import routing_findings
 from hetserve.cli.health.workloads import components, mapping_in, read
 from hetserve.cli.output.streams import EXIT_INFEASIBLE, show
 from hetserve.cli.output.terminal import Block, grid, styled
@@ -106,7 +107,7 @@ _PLUGIN_GPU: Final = "nvidia.com/gpu"
 def run(cluster: ClusterClient, given: str | None, output: str) -> NoReturn:
     """The command `doctor`. given: namespace of the installation; None: where it is found. Raises ClusterError."""
     namespace = system_namespace(cluster, given)
-    found = findings(gather(cluster, namespace))
+    found = (*findings(gather(cluster, namespace)), *routing_findings(cluster, namespace))
     well = sound(found)
     document = {
         "namespace": namespace,

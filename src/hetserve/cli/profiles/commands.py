@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from hetserve.cli import values
+from hetserve.cli.cluster.snapshot import cluster_options, system_option
 from hetserve.cli.output.plots import plot_file
 from hetserve.registry.choices import FIT_KINDS, SHARING_MODES
 
@@ -85,6 +86,39 @@ def fit(**options: Any) -> None:
     from hetserve.cli.profiles.profile_report import run  # noqa: PLC0415
 
     run(**options)
+
+
+@profile.command()
+@click.argument("service")
+@click.option("-n", "--namespace", metavar="NS", help="Default: that of the context, else default.")
+@click.option("--instance-type", "instance_types", multiple=True, metavar="TYPE", help="Only this; may be repeated.")
+@click.option("--url", metavar="URL", help="Probe port of a router without a cluster, such as http://127.0.0.1:8891.")
+@click.option("--kind", type=click.Choice(FIT_KINDS), default="auto", help="As of fit; default: auto.")
+@click.option("--keep-wild", is_flag=True, help="Keep single cold starts and stalls, which are left out by default.")
+@cluster_options
+@system_option
+@click.option("-o", "--output", type=click.Choice(_FORMATS), default="yaml", help="Form; default: yaml.")
+def learned(system_namespace: str | None, **options: Any) -> None:
+    """Make the ModelProfiles of SERVICE anew, of the times that its router has seen.
+
+    The router keeps the last 64 times for each instance type and batch since it leads, and fits nothing. Each profile
+    keeps its name and all but its latency, so that to apply it replaces the one in force: read it first. Beyond the
+    largest batch that was seen it is the profile in force times the median of what was seen over it. Types with
+    fewer than three batch sizes, and those on which instances share GPUs, are left out with a note.
+
+    \b
+    Exit code: 0 at least one profile was written, 2 none was: no router leads, it does not serve SERVICE, or has seen
+      too little.
+
+    \b
+    Examples:
+      hetserve profile learned rm2 -n team -o table
+      hetserve profile learned rm2 -n team | kubectl apply -f -
+      hetserve profile learned rm2 --url http://127.0.0.1:8891 -o json
+    """
+    from hetserve.cli.profiles.learned import run  # noqa: PLC0415
+
+    run(system=system_namespace, **options)
 
 
 SLO: Final = {"RM2": "350ms", "NCF": "5ms", "WND": "25ms", "MT-WND": "25ms", "DIEN": "35ms"}

@@ -65,7 +65,8 @@ def run(  # noqa: PLR0917  options arrive by name
     for note in (*fitted.notes, *(sharing.notes if sharing else ()), *unshared):
         streams.note(note)
     table = output == "table"
-    click.echo(_table(measured, fitted, title, sharing) if table else dump([manifest], output, rows=True), nl=False)
+    shown = text_of([_block(measured.alone, fitted, title, sharing)]) if table else dump([manifest], output, rows=True)
+    click.echo(shown, nl=False)
 
 
 def _sharing(
@@ -115,16 +116,21 @@ def _manifest(
     return manifest
 
 
-def _table(measured: Measurements, fit: Fit, title: str, sharing: SharingFit | None) -> str:
+def _block(samples: Samples, fit: Fit, title: str, sharing: SharingFit | None) -> Block:
+    if sharing is None:
+        return fit_block(samples, fit, title)
+    return fit_block(samples, fit, title, ("share", _share(sharing)), _runs(sharing))
+
+
+def fit_block(samples: Samples, fit: Fit, title: str, more: tuple[str, str] | None = None, *tables: Table) -> Block:
+    """A fit for people. more: a line."""
     lines: tuple[tuple[str, str], ...] = (
-        ("samples", f"{measured.alone.count} at {len(fit.entries)} batches"),
+        ("samples", f"{samples.count} at {len(samples.by_batch)} batches"),
         ("kind", f"{fit.kind}: {fit.why}"),
         ("line", f"{_line(fit)}; worst at batch {fit.worst[0]}: {fit.worst[1] * 100:.1f} % off"),
     )
-    if sharing is None:
-        return text_of([Block(f"{title}: {_chosen(fit)}", lines, (_entries(fit),))])
-    lines += (("share", _share(sharing)),)
-    return text_of([Block(f"{title}: {_chosen(fit)}", lines, (_entries(fit), _runs(sharing)))])
+    lines += () if more is None else (more,)
+    return Block(f"{title}: {_chosen(fit)}", lines, (_entries(fit), *tables))
 
 
 def _chosen(fit: Fit) -> str:
