@@ -19,8 +19,7 @@ from hetserve.api.names import ADMISSION_POLICIES
 pytestmark = pytest.mark.cluster  # helm is one of the tools that are built
 
 DIGEST: Final = f"sha256:{'0' * 64}"
-MEASURED: Final = ("operator", "extender", "scheduler")
-ALL: Final = (*MEASURED, "router")
+ALL: Final = ("operator", "extender", "scheduler", "router")
 PODS: Final = ("operator", "scheduler", "router")
 """The extender is a container of the scheduler's pod."""
 LEADS: Final = "hetserve.io/leads."
@@ -297,7 +296,7 @@ def test_services_lead_to_ports_that_there_are_and_each_is_scraped_once(chart: t
         assert endpoint["honorLabels"] is True
         assert all(endpoint["port"] in {p["name"] for p in service["spec"]["ports"]} for service in found)
     assert set(scraped.values()) <= {1}
-    assert len(scraped) in (0, len(MEASURED))
+    assert len(scraped) in (0, len(ALL))
 
 
 @pytest.mark.parametrize("name", PODS)
@@ -344,7 +343,7 @@ def test_a_label_of_one_object_wins_over_the_same_for_all(narrower: str, kind: s
     ]
     labelled = found["spec"]["template"] if kind == "Deployment" else found
     assert labelled["metadata"]["labels"]["team"] == "one"
-    assert rendered.count("team: one") == rendered.count("team: one\n") == (3 if kind == "ServiceMonitor" else 1)
+    assert rendered.count("team: one") == rendered.count("team: one\n") == (len(ALL) if kind == "ServiceMonitor" else 1)
 
 
 def test_what_is_said_of_pods_and_accounts_is_theirs() -> None:
