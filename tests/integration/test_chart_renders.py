@@ -118,6 +118,10 @@ REFUSED = {
         "probes.readers[0].kind=ServiceAccount,probes.readers[0].name=p",
         "probes/readers/0",
     ),
+    "a router with the name of all routers' metrics": (
+        "routers[0].name=metrics,routers[0].namespaces={a}",
+        "routers/0/name",
+    ),
     "a router for nobody": ("routers[0].name=a", "routers/0"),
     "a router with a long name": (f"routers[0].name={'n' * 16},routers[0].namespaces={{a}}", "routers/0/name"),
     "a namespace of two routers": (

@@ -60,7 +60,6 @@ class QueryCounts:
     """Queries so far. dropped: ended unanswered, also by their clients."""
 
     received: int = 0
-    served: int = 0
     dropped: int = 0
 
 
@@ -155,8 +154,6 @@ class ServiceRouter:
             instance = one.instance
             if is_typical:
                 self.observed.add(instance.type, self._batches[one.size], now - instance.since)
-            if not one.is_gone:
-                self.counts.served += 1
             self._part(one, instance)
             self._forget(one)
             if instance.is_seated:

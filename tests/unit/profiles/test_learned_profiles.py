@@ -74,6 +74,12 @@ def test_beyond_what_was_seen_the_profile_in_force_counts_times_the_ratio(latenc
     assert "beyond, 1.200 x the profile before" in str(made.spec.source)
 
 
+def test_beyond_what_was_seen_the_ratio_is_that_of_the_largest_batches() -> None:
+    small, large = seen(1, 2, 3, 4, factor=3.0), seen(8, 9, 10, factor=1.2)
+    made = profile_of(learned(text_of({**small, "times": {**small["times"], **large["times"]}}), "--kind", "table"))
+    assert profile_from_spec(made.spec).mean(500) == pytest.approx(1.2 * 0.509, rel=0.02)
+
+
 def test_several_types_are_a_list_that_kubectl_takes_and_one_can_be_chosen() -> None:
     text = text_of(seen(1, 2, 3), seen(1, 2, 3, kind="c5.large"))
     whole = json.loads(learned(text, "-o", "json").stdout)
@@ -85,10 +91,11 @@ def test_several_types_are_a_list_that_kubectl_takes_and_one_can_be_chosen() -> 
 
 
 def test_a_table_for_the_eye_says_how_far_the_profile_is_off() -> None:
-    shown = learned(text_of(seen(1, 100, 500)), "-o", "table").stdout
+    shown = learned(text_of(seen(1, 50, 100)), "-o", "table").stdout
     assert "rm2 on g4dn.xlarge" in shown
-    assert "1.200 x the profile in force" in shown
+    assert "1.200 x the profile in force; at the largest batches, and beyond, 1.200 x" in shown
     assert "90 at 3 batches" in shown
+    assert "500" not in shown, "no query of this size was seen"
 
 
 def test_types_of_which_too_little_was_seen_are_left_out_with_a_note() -> None:

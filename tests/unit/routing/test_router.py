@@ -83,7 +83,7 @@ def test_a_deadline_that_passes_while_an_instance_computes_ends_the_query_but_no
     assert world.serving == {0: 0}
     world.answer(0)
     assert world.serving == {0: 1}
-    assert world.router.counts.served == 0
+    assert world.router.counts.dropped == 1
 
 
 def test_the_policy_plans_by_a_hard_deadline_that_is_earlier_than_the_slo() -> None:

@@ -103,8 +103,8 @@ def learned(system_namespace: str | None, **options: Any) -> None:
 
     The router keeps the last 64 times for each instance type and batch since it leads, and fits nothing. Each profile
     keeps its name and all but its latency, so that to apply it replaces the one in force: read it first. Beyond the
-    largest batch that was seen it is the profile in force times the median of what was seen over it. Types with
-    fewer than three batch sizes, and those on which instances share GPUs, are left out with a note.
+    largest batch that was seen it is the profile in force, times the median of what was seen over it at the three
+    largest. Types with fewer than three batch sizes, and those on which instances share GPUs, are left out with a note.
 
     \b
     Exit code: 0 at least one profile was written, 2 none was: no router leads, it does not serve SERVICE, or has seen

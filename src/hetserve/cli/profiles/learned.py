@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from dataclasses import dataclass
 from functools import partial
@@ -32,12 +33,16 @@ _PATH: Final = "/times"
 
 @dataclass(frozen=True, slots=True)
 class LearnedProfile:
-    """manifest: the profile in force with the latency of the fit. ratio: median of the times over that profile's."""
+    """manifest: the profile in force with the latency of the fit.
+
+    ratio, beyond: medians of the times over that profile's, of all and of the largest batches.
+    """
 
     manifest: Json
     seen: Samples
     fit: Fit
     ratio: float
+    beyond: float
 
     @property
     def title(self) -> str:
@@ -107,24 +112,26 @@ def _seen(seen: Json) -> tuple[dict[int, Seconds], dict[int, tuple[float, ...]]]
 
 
 def _learned(seen: Json, kind: FitKind, *, keep_wild: bool) -> LearnedProfile:
-    """Beyond the largest batch that was seen the profile in force counts, times the ratio."""
+    """Beyond the largest batch that was seen the profile in force counts, times the ratio at the largest ones."""
     means, times = _seen(seen)
-    ratio = statistics.median(each / means[batch] for batch, own in times.items() for each in own)
-    unseen = {batch: (mean * ratio,) for batch, mean in means.items() if batch > max(times)}
+    ratios = [[each / means[batch] for each in own] for batch, own in times.items()]
+    beyond = statistics.median(itertools.chain(*ratios[-LEAST_BATCHES:]))
+    unseen = {batch: (mean * beyond,) for batch, mean in means.items() if batch > max(times)}
     fit = fit_samples(Samples(_PATH, {**times, **unseen}), kind, keep_wild=keep_wild)
     samples = Samples(_PATH, times)
     source = f"{samples.count} queries at {len(times)} batches up to {max(times)}, as a router saw them"
     if unseen:
-        source += f"; beyond, {ratio:.3f} x the profile before"
+        source += f"; beyond, {beyond:.3f} x the profile before"
     changed = {**seen["profile"]["spec"], "latency": latency_of(fit), "source": source}
     manifest = {**seen["profile"], "spec": changed}
     ModelProfile.model_validate(manifest)
-    return LearnedProfile(manifest, samples, fit, ratio)
+    return LearnedProfile(manifest, samples, fit, statistics.median(itertools.chain(*ratios)), beyond)
 
 
 def _text(learned: list[LearnedProfile], output: str) -> str:
     if output == "table":
-        said = [("median", f"{one.ratio:.3f} x the profile in force") for one in learned]
+        words = "{:.3f} x the profile in force; at the largest batches, and beyond, {:.3f} x"
+        said = [("median", words.format(one.ratio, one.beyond)) for one in learned]
         return text_of([fit_block(a.seen, a.fit, a.title, more) for a, more in zip(learned, said, strict=True)])
     manifests = [one.manifest for one in learned]
     whole = manifests[0] if len(learned) == 1 else {"apiVersion": "v1", "kind": "List", "items": manifests}

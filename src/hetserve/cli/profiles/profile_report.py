@@ -130,7 +130,7 @@ def fit_block(samples: Samples, fit: Fit, title: str, more: tuple[str, str] | No
         ("line", f"{_line(fit)}; worst at batch {fit.worst[0]}: {fit.worst[1] * 100:.1f} % off"),
     )
     lines += () if more is None else (more,)
-    return Block(f"{title}: {_chosen(fit)}", lines, (_entries(fit), *tables))
+    return Block(f"{title}: {_chosen(fit)}", lines, (_entries(fit, samples), *tables))
 
 
 def _chosen(fit: Fit) -> str:
@@ -141,10 +141,12 @@ def _line(fit: Fit) -> str:
     return f"{milliseconds(fit.line.intercept)} + {milliseconds(fit.line.slope)} per item"
 
 
-def _entries(fit: Fit) -> Table:
+def _entries(fit: Fit, samples: Samples) -> Table:
     quantiles = (f">{name.upper()} MS" for name in _COLUMNS)
     table = grid(">BATCH", ">SAMPLES", ">MEAN MS", *quantiles, ">CV", ">LINE OFF")
     for entry, error in zip(fit.entries, fit.errors, strict=True):
+        if entry.batch not in samples.by_batch:
+            continue
         table.add_row(
             str(entry.batch),
             str(entry.count),
