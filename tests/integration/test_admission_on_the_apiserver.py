@@ -20,6 +20,7 @@ from admission_requests import (
     PLAIN,
     PODDER,
     REPORTER,
+    ROUTERS,
     ROWS,
     SPACE,
     STAND_IN,
@@ -108,6 +109,10 @@ def from_before(cluster: Cluster) -> None:
             pod("gated", schedulingGates=[{"name": names.QUEUE_GATE}]),
             pod("foreign", ours=False, scheduler="nobody"),
             pod("ended", scheduler="nobody"),
+            with_metadata(
+                pod("led", ours=False, scheduler="nobody"),
+                labels={"tier": "a", "hetserve.io/leads.hetserve-router-default": "true"},
+            ),
         ]
     )
     cluster.kube.patch("pods", "ended", {"status": {"phase": "Failed"}}, SPACE, subresource="status")
@@ -129,7 +134,8 @@ def inhabited(bare_cluster: Cluster) -> Iterator[Cluster]:
         limits.REACTION,
         "the default account",
     )
-    cluster.apply([WRITERS, everything(TENANT, "cluster-admin"), everything(PLAIN, "locked-writers"), *reporters()])
+    cluster.apply([WRITERS, *(everything(who, "cluster-admin") for who in (TENANT, ROUTERS))])
+    cluster.apply([everything(PLAIN, "locked-writers"), *reporters()])
     cluster.apply([PODDERS, everything(PODDER, "locked-podders")])
     from_before(cluster)
     yield cluster
@@ -156,6 +162,7 @@ def locked(inhabited: Cluster) -> Iterator[Cluster]:
     inhabited.apply(mine)
     probe = [ROWS["a pod is born with it"], ROWS["a binding with a GPU"]]
     probe += [ROWS["a Deployment is born with a fence"], ROWS["a service of who may not"], ROWS["an address of nobody"]]
+    probe += [ROWS["a router writes another label"]]
 
     def all_refuse() -> bool | Unmet:
         return not (open_ := [row.path for row in probe if refusal(inhabited, row) is None]) or Unmet(open_)

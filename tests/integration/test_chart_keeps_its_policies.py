@@ -19,9 +19,11 @@ from hetserve.api.names import ADMISSION_POLICIES
 pytestmark = pytest.mark.cluster  # helm is one of the tools that are built
 
 DIGEST: Final = f"sha256:{'0' * 64}"
-ALL: Final = ("operator", "extender", "scheduler")
-PODS: Final = ("operator", "scheduler")
+ALL: Final = ("operator", "extender", "scheduler", "router")
+PODS: Final = ("operator", "scheduler", "router")
 """The extender is a container of the scheduler's pod."""
+LEADS: Final = "hetserve.io/leads."
+"""With the name of a router the label that its leader writes on its own pod."""
 LABELS: Final = {"team": "serving", "cost-center": "42"}
 GIVEN: Final = ("kind=ServiceAccount", "name=prometheus", "namespace=monitoring")
 SWITCHES: Final[Mapping[str, Sequence[Sequence[str]]]] = {
@@ -43,7 +45,8 @@ SWITCHES: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "rule": ([], ["monitoring.prometheusRule.enabled=true"]),
     "dashboards": ([], ["monitoring.dashboards.enabled=true"]),
     **{
-        f"election of the {name}": ([], [f"{name}.leaderElection.enabled=false", f"{name}.replicas=1"]) for name in PODS
+        f"election of the {name}": ([], [f"{name}.leaderElection.enabled=false", f"{name}.replicas=1"])
+        for name in ("operator", "scheduler")
     },
     "budgets": ([], [f"{name}.podDisruptionBudget.enabled=false" for name in PODS]),
     "names": ([], ["nameOverride=gpu"], ["fullnameOverride=a-name-of-exactly-forty-characters-x-ab"]),
@@ -148,8 +151,9 @@ def pods(chart: Sequence[Manifest]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def selected(chart: Sequence[Manifest], selector: Mapping[str, str]) -> list[str]:
-    """Workloads whose pods have these labels."""
-    return [name for name, pod in templates(chart) if selector.items() <= pod["metadata"]["labels"].items()]
+    """Workloads whose pods have these labels, or write them."""
+    wanted = {key: value for key, value in selector.items() if not key.startswith(LEADS)}
+    return [name for name, pod in templates(chart) if wanted.items() <= pod["metadata"]["labels"].items()]
 
 
 def test_every_two_positions_that_go_together_are_tried() -> None:
@@ -279,7 +283,10 @@ def test_services_lead_to_ports_that_there_are_and_each_is_scraped_once(chart: t
         (name,) = selected(chart, service["spec"]["selector"])
         ports = {p["name"]: p["containerPort"] for c in pods[name]["spec"]["containers"] for p in c["ports"]}
         for port in service["spec"]["ports"]:
-            assert ports[port["targetPort"]] == port["port"], service["metadata"]["name"]
+            if "queries" in ports and port["port"] != ports["probes"]:
+                assert port["targetPort"] == "queries", service["metadata"]["name"]
+            else:
+                assert ports[port["targetPort"]] == port["port"], service["metadata"]["name"]
     scraped = Counter[str]()
     for monitor in of_kind(chart, "ServiceMonitor"):
         wanted = monitor["spec"]["selector"]["matchLabels"]
@@ -297,10 +304,11 @@ def test_a_budget_stands_where_there_is_more_than_one_replica(name: str) -> None
     def budgets(*arguments: str) -> set[str]:
         return {d["metadata"]["name"] for d in of_kind(chart_objects(*arguments), "PodDisruptionBudget")}
 
-    assert budgets() == {f"hetserve-{component}" for component in PODS}
-    alone = f"{name}.leaderElection.enabled=false,{name}.replicas=1"
-    assert budgets() - budgets("--set", alone) == {f"hetserve-{name}"}
-    assert budgets() - budgets("--set", f"{name}.podDisruptionBudget.enabled=false") == {f"hetserve-{name}"}
+    full = {each: f"hetserve-{each}{'-default' * (each == 'router')}" for each in PODS}
+    assert budgets() == set(full.values())
+    alone = f"{name}.replicas=1" if name == "router" else f"{name}.leaderElection.enabled=false,{name}.replicas=1"
+    assert budgets() - budgets("--set", alone) == {full[name]}
+    assert budgets() - budgets("--set", f"{name}.podDisruptionBudget.enabled=false") == {full[name]}
 
 
 def test_labels_for_all_are_on_all_and_in_no_selector() -> None:
@@ -335,7 +343,7 @@ def test_a_label_of_one_object_wins_over_the_same_for_all(narrower: str, kind: s
     ]
     labelled = found["spec"]["template"] if kind == "Deployment" else found
     assert labelled["metadata"]["labels"]["team"] == "one"
-    assert rendered.count("team: one") == rendered.count("team: one\n") == (3 if kind == "ServiceMonitor" else 1)
+    assert rendered.count("team: one") == rendered.count("team: one\n") == (len(ALL) if kind == "ServiceMonitor" else 1)
 
 
 def test_what_is_said_of_pods_and_accounts_is_theirs() -> None:
@@ -356,7 +364,7 @@ def test_what_is_said_of_pods_and_accounts_is_theirs() -> None:
         deployment["spec"]["template"]["spec"]["serviceAccountName"] for deployment in of_kind(chart, "Deployment")
     }
     accounts = [a for a in of_kind(chart, "ServiceAccount") if a["metadata"]["name"] in of_pods]
-    assert [a["metadata"]["annotations"] for a in accounts] == [{"example.com/role": "r"}] * 2
+    assert [a["metadata"]["annotations"] for a in accounts] == [{"example.com/role": "r"}] * len(PODS)
 
 
 def readers(chart: Sequence[Manifest]) -> dict[str, list[tuple[str, ...]]]:

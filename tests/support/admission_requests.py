@@ -22,6 +22,7 @@ LOCKS: Final = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 
 EXTENDER: Final = f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:hetserve-scheduler"
 OPERATOR: Final = f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:hetserve-operator"
+ROUTERS: Final = f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:hetserve-router"
 TENANT: Final = "tenant"
 """Has every right in its namespace."""
 PLAIN: Final = "writer"
@@ -38,6 +39,7 @@ REPORTER: Final = "system:serviceaccount:monitoring:reporter"
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     EXTENDER: ("system:serviceaccounts",),
     OPERATOR: ("system:serviceaccounts",),
+    ROUTERS: ("system:serviceaccounts",),
     KUBELET: ("system:nodes",),
     COLLECTOR: ("system:serviceaccounts",),
     REPORTER: ("system:serviceaccounts",),
@@ -147,6 +149,7 @@ def edit_service(who: str, body: Manifest, *words: str, sub: str = "") -> Row:
 
 
 ROUTER: Final = f"hetserve-router-default.{names.SYSTEM_NAMESPACE}.svc.cluster.local"
+ONE_LABEL: Final = "hetserve's router writes no more of a pod than the label hetserve.io/leads.NAME"
 DISPATCH: Final = {"spec.dispatch": {"ports": {"http": 8000}}}
 """Of a service that is dispatched to."""
 
@@ -382,6 +385,14 @@ ROWS: Final[Mapping[str, Row]] = {
     "dispatch is taken away by who may not": edit_service(PODDER, {"spec": {"dispatch": None}}),
     "another load beside dispatch by who may not": edit_service(PODDER, {"spec": {"load": {"expectedQPS": 9}}}),
     # Addresses
+    "a router says who leads": label(ROUTERS, "waiting", {"hetserve.io/leads.hetserve-router-default": "true"}),
+    "a router says who leads no more": label(ROUTERS, "led", {"hetserve.io/leads.hetserve-router-default": None}),
+    "a router writes another label": label(ROUTERS, "led", {"app": "x"}, ONE_LABEL),
+    "a router changes a label": label(ROUTERS, "led", {"tier": "x"}, ONE_LABEL),
+    "a router takes a label off": label(ROUTERS, "led", {"tier": None}, ONE_LABEL),
+    "a router gives a pod a deadline": patch(ROUTERS, "led", {"spec": {"activeDeadlineSeconds": 1}}, ONE_LABEL),
+    "a router annotates a pod": annotate(ROUTERS, "led", {"a": "b"}, ONE_LABEL),
+    "a router ends a pod": ends(ROUTERS, "led", "Failed", ONE_LABEL),
     "an address": create_address(OPERATOR, address()),
     "a Service of anybody": create_address(TENANT, address(externalName="example.com")),
     "an address that leads to nobody's router": create_address(

@@ -86,7 +86,7 @@ class Stage(StrEnum):
 
 _INSTALL: Final = "helm install hetserve charts/hetserve --namespace hetserve-system --create-namespace"
 _IMAGES: Final = " ".join(
-    f"--set {name}.image.repository=registry.example/me/hetserve/{name}" for name in ("operator", "extender")
+    f"--set {name}.image.repository=registry.example/me/hetserve/{name}" for name in ("operator", "extender", "router")
 )
 ON_A_CLUSTER: Final[Mapping[Stage, tuple[str, ...]]] = {
     Stage.INSTALLING: (_INSTALL, f"{_INSTALL} --values values.yaml"),

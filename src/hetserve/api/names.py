@@ -12,7 +12,9 @@ FENCE_MANAGER: Final = "hetserve-fence"
 """Holds the fence label of Deployments, so that no apply of the operator removes it."""
 SYSTEM_NAMESPACE: Final = "hetserve-system"
 SCHEDULER_NAME: Final = "hetserve-scheduler"
-ADMISSION_POLICIES: Final = tuple(f"hetserve-{of}" for of in ("pods", "bindings", "fences", "services", "addresses"))
+ADMISSION_POLICIES: Final = tuple(
+    f"hetserve-{of}" for of in ("pods", "bindings", "fences", "services", "addresses", "leaders")
+)
 """ValidatingAdmissionPolicies of the chart, and their bindings of the same names."""
 QUEUE_GATE: Final = f"{GROUP}/queue"
 
