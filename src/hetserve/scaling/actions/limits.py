@@ -38,7 +38,7 @@ class BrokenLimit:
 
 
 def enforce_limits(context: ScalingContext, ask: Ask) -> Decision | None:
-    """The decision to keep every limit again; None: all are kept."""
+    """The decision to keep every limit again; None: all are kept, or what has no room is not needed."""
     broken = next(_broken(context), None)
     if broken is None:
         return None
@@ -56,7 +56,7 @@ def enforce_limits(context: ScalingContext, ask: Ask) -> Decision | None:
 
 def _mended(
     context: ScalingContext, broken: BrokenLimit, load: QPS, found: FoundPlan | Pending | Unanswered
-) -> Decision:
+) -> Decision | None:
     if isinstance(found, Pending):
         return context.waits(f"{broken.words}; a plan for {qps_text(load)}")
     if broken.reason is ScalingReason.BUDGET_CUT:
@@ -65,6 +65,8 @@ def _mended(
         return context.hold(broken.reason, f"{broken.words}; no plan: {found.why}", found.limit, held=QPS(0.0))
     if isinstance(found, Unanswered):
         return context.hold(ScalingReason.PLANNER_FAILED, f"{broken.words}; no plan: {found.why}")
+    if broken.scarce and found.held is None and _action(context.counts, found.counts) is Action.SCALE_DOWN:
+        return None  # fewer instances are for the load to ask for, once its window is known
     return _changed(context, broken, found, load)
 
 
