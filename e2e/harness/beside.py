@@ -1,4 +1,5 @@
-"""What runs beside the control plane where a test asks for it: Prometheus, the load twin and a router, as components.
+"""What runs beside the control plane where a test asks for it: Prometheus, the load twin, a router and the kubelet of
+workers, as components.
 
 STATE/prometheus holds targets and data of the one, STATE/twin the traces of the other.
 """
@@ -13,9 +14,10 @@ from typing import Any, Final
 
 import yaml
 
-from harness.components import HOST, Component
+from harness.components import HOST, ROOT, Component
 from harness.files import write_whole
 from harness.kube import Kube
+from harness.kubelet import network
 from harness.ports import Ports
 from harness.state import StateFolder
 from harness.tools import Toolset
@@ -25,7 +27,9 @@ TWIN: Final = "hetserve-twin"
 ROUTER: Final = "hetserve-router"
 ROUTER_ENTRY: Final = "hetserve-router-default"
 """The only entry of the chart's routers: name of its Service and Lease."""
+KUBELET: Final = "kubelet"
 _PROGRAM: Final = "from hetserve_twin import start; start()"
+_KUBELET_PROGRAM: Final = f"import sys; sys.path.insert(0, {str(ROOT / 'e2e')!r}); from harness.kubelet import main; main()"
 SCRAPE_INTERVAL: Final = "1s"
 LOOKBACK: Final = "15s"
 TARGETS_INTERVAL: Final = "200ms"
@@ -114,3 +118,20 @@ def router_component(ports: Ports) -> Component:
     ready = f"http://{HOST}:{ports.router_probe}/readyz"
     key = f"{ROUTER_ENTRY}.yaml"
     return Component(ROUTER, key, ready, ports.router, flags=flags, metrics_port=ports.router_probe)
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletComponent(Component):
+    """It has no settings, and the administrator's account."""
+
+    def command(self, folder: StateFolder, tools: Toolset, ports: Ports) -> list[str]:  # noqa: ARG002
+        given = str(folder.kubeconfig), network(ports), str(folder.path / "logs")
+        return [sys.executable, "-c", _KUBELET_PROGRAM, *given]
+
+    def write_settings(self, kube: Kube, folder: StateFolder) -> None:
+        """None."""
+
+
+def kubelet_component() -> Component:
+    """The kubelet of workers as a component; nobody can ask whether it is ready."""
+    return KubeletComponent(KUBELET, "", "")

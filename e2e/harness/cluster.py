@@ -238,7 +238,7 @@ class Cluster(ClusterViews):
     def _every_component(self) -> tuple[Component, ...]:
         ports = self.ports
         extra = (beside.prometheus_component(ports), beside.twin_component(ports), beside.router_component(ports))
-        return (*self.components(), *components.standbys(self.ports), *extra)
+        return (*self.components(), *components.standbys(self.ports), *extra, beside.kubelet_component())
 
     def start_component(self, name: str, *, wait: bool = True, descriptors: int | None = None) -> None:
         """Starts a component unless it runs; `descriptors`: limit of its open files."""

@@ -1,30 +1,46 @@
-"""Queries on a cluster of fake nodes: the router as a process, and a reference worker at the address of each pod."""
+"""Queries on a cluster of fake nodes: the router as a process, the kubelet of workers, and who asks."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
+import orjson
 
 from harness import limits
-from harness.beside import ROUTER
+from harness.beside import KUBELET, ROUTER
 from harness.cluster import Cluster
 from harness.components import HOST, write_account
 from harness.kube import Manifest
+from harness.kubelet import ANY_ADDRESS, IMAGE, PID, WORKER
 from harness.waiting import Unmet, wait_until
-from hetserve.api.names import LABEL_SERVICE
+from hetserve.api.names import LABEL_INSTANCE_TYPE
 
 PORT: Final = 18500
 """On which each worker listens: the container port of spec.dispatch.ports.http."""
-NETWORK: Final = "127.77"
-"""Addresses of pods: all of 127/8 is this machine's loopback."""
+
+
+def dispatched(model: str = "m", *, profile: Path | None = None, image: str = IMAGE, **more: Any) -> dict[str, Any]:
+    """Overrides of a service: its queries are dispatched, and its pods run the reference worker.
+
+    profile: manifests with the ModelProfiles whose times it takes; None: it answers at once. more: of spec.dispatch.
+    """
+    arguments = ["--model", "echo", "--name", model, "--listen", f"{ANY_ADDRESS}:{PORT}"]
+    if profile is not None:
+        arguments += ["--profile", str(profile), "--instance-type", "$(INSTANCE_TYPE)"]
+    label = {"fieldRef": {"fieldPath": f"metadata.labels['{LABEL_INSTANCE_TYPE}']"}}
+    env = [{"name": "INSTANCE_TYPE", "valueFrom": label}]
+    container = {"name": "model", "image": image, "args": arguments, "env": env}
+    return {
+        "spec.dispatch": {"ports": {"http": PORT}, **more},
+        "spec.template": {"spec": {"containers": [container]}},
+    }
 
 
 @dataclass
@@ -32,49 +48,40 @@ class Serving:
     """The router of a cluster, and the workers of pods."""
 
     cluster: Cluster
-    _workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    """By uid of a pod."""
-    _next: int = 1
 
     def start(self) -> None:
-        """Starts the router, and waits until it has listed everything."""
+        """Starts both; returns when the router has listed everything."""
+        self.cluster.start_component(KUBELET, wait=False)
         write_account(self.cluster.kube, self.cluster.folder, ROUTER)
         self.cluster.start_component(ROUTER)
 
     def stop(self) -> None:
-        self.cluster.stop_component(ROUTER)
-        for worker in self._workers.values():
-            worker.kill()
-        for worker in self._workers.values():
-            worker.wait()
+        for name in (ROUTER, KUBELET):
+            self.cluster.stop_component(name)
 
-    def work(self, namespace: str, service: str, model: str) -> dict[str, str]:
-        """Gives each pod of a service an address at which an echo answers; returns these by name."""
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.cluster.ports.router}"
+
+    def workers(self, namespace: str, service: str) -> dict[str, int]:
+        """Process ids of the workers that are ready, by pod."""
         found = {}
-        for pod in self.cluster.kube.list("pods", namespace, labels=f"{LABEL_SERVICE}={service}"):
-            uid, name = str(pod["metadata"]["uid"]), str(pod["metadata"]["name"])
-            if uid not in self._workers:
-                address = f"{NETWORK}.{self._next // 250}.{self._next % 250 + 1}"
-                self._next += 1
-                self._workers[uid] = _worker(self.cluster.folder.log(f"worker-{name}"), address, model)
-                status = {"status": {"podIP": address, "podIPs": [{"ip": address}]}}
-                self.cluster.kube.patch("pods", name, status, namespace, subresource="status")
-            found[name] = uid
+        for pod in self.cluster.service_pods(service, namespace):
+            annotations = pod["metadata"].get("annotations", {})
+            if WORKER in annotations:
+                found[pod["metadata"]["name"]] = int(annotations[PID])
         return found
 
-    def kill(self, uid: str) -> None:
-        """Ends the worker of a pod at once."""
-        worker = self._workers[uid]
-        worker.kill()
-        worker.wait()
+    def kill(self, pid: int) -> None:
+        """Ends a worker at once; the kubelet starts it anew."""
+        os.kill(pid, signal.SIGKILL)
 
     def ask(self, namespace: str, service: str, model: str, items: int = 1, **headers: str) -> httpx.Response:
         """One query."""
-        tensor = {"name": "x", "shape": [items], "datatype": "INT64", "data": list(range(items))}
         return httpx.post(
-            f"http://{HOST}:{self.cluster.ports.router}/v2/models/{model}/infer",
+            f"{self.url}/v2/models/{model}/infer",
             headers={"host": f"{service}.{namespace}", **headers},
-            content=json.dumps({"inputs": [tensor]}),
+            content=query_of(items),
             timeout=limits.ANSWER,
             trust_env=False,
         )
@@ -89,14 +96,10 @@ class Serving:
         return wait_until(answered, limits.ROLLOUT, f"a query of {namespace}/{service} to be answered")
 
 
-def _worker(log: Path, address: str, model: str) -> subprocess.Popen[bytes]:
-    program = Path(sys.executable).parent / "hetserve-worker"
-    with log.open("wb") as file:
-        return subprocess.Popen(
-            [program, "--model", "echo", "--name", model, "--listen", f"{address}:{PORT}"],
-            stdout=file,
-            stderr=subprocess.STDOUT,
-        )
+def query_of(items: int) -> bytes:
+    """The body of a query."""
+    tensor = {"name": "x", "shape": [items], "datatype": "INT64", "data": list(range(items))}
+    return orjson.dumps({"inputs": [tensor]})
 
 
 @contextmanager
@@ -108,10 +111,6 @@ def serving(cluster: Cluster) -> Iterator[Serving]:
         yield made
     finally:
         made.stop()
-
-
-DISPATCH: Final[dict[str, Any]] = {"spec.dispatch": {"ports": {"http": PORT}}}
-"""Override of a service: its queries are dispatched."""
 
 
 def condition(found: Manifest, name: str) -> str:

@@ -7,17 +7,29 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from harness.kubelet import IMAGE
 from harness.kube import Manifest, Manifests, read_manifests
 from hetserve.api.names import LABEL_INSTANCE_TYPE
 from hetserve.base.units import parse_duration
 
 DEFAULTS: Final = Path(__file__).with_name("stages.yaml")
+WORKERS: Final = Path(__file__).with_name("stages-workers.yaml")
 DRAIN: Final[dict[str, Any]] = {"durationFrom": {"jq": {"expression": ".metadata.deletionTimestamp"}}}
 
 
 def default_stages() -> Manifests:
-    """Nodes are ready, pods Ready and gone at once; the pods of Jobs succeed."""
-    return read_manifests(DEFAULTS)
+    """Nodes are ready, pods Ready and gone at once; the pods of Jobs succeed. Pods of workers follow their workers."""
+    return [_selecting(stage, "DoesNotExist") for stage in read_manifests(DEFAULTS)] + [
+        _selecting(stage, "Exists") for stage in read_manifests(WORKERS)
+    ]
+
+
+def _selecting(stage: Manifest, operator: str) -> Manifest:
+    """A stage of pods, for those with a worker's container, or without."""
+    if stage["spec"]["resourceRef"]["kind"] == "Pod":
+        worker = f'.spec.containers[].image | select(test("{IMAGE}"))'
+        stage["spec"]["selector"]["matchExpressions"].append({"key": worker, "operator": operator})
+    return stage
 
 
 def launch_stages(
