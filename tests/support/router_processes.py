@@ -23,8 +23,8 @@ WORKER: Final = "from hetserve_worker import start; start()"
 TYPE: Final = "g4dn.xlarge"
 ITEMS: Final = 100
 """Of a query, which takes 29.4 ms."""
-HARD: Final = 2.0 * limits.slowness()
-"""Seconds from a query to its hard deadline."""
+HARD: Final = min(2.0 * limits.slowness(), 6.0)
+"""Seconds from a query to its hard deadline, before its instance counts as hanging."""
 LATE: Final = 0.1
 """Seconds by which a query may miss it."""
 REFUSED: Final = frozenset({429, 503})
