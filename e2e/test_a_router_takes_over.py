@@ -4,35 +4,57 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from harness import limits
+from harness.beside import ROUTER_ENTRY
 from harness.cluster import Cluster
+from harness.follower import SCALING, WINDOW
+from harness.kube import Manifest
+from harness.prometheus import Prometheus
 from harness.routers import BOTH, RoutedClients, asking
 from harness.sandbox import Sandbox
 from harness.serving import Serving, dispatched, serving
 from harness.waiting import Unmet, wait_until
+from hetserve.api.names import SYSTEM_NAMESPACE
 
+LOAD = 20
+"""Queries/s, of which an instance carries ten."""
 GOAL = 5.0
 """Seconds from the end of the leader to the next answer, as `make bench-router` measures it."""
 
 
-def begin(cluster: Cluster, sandbox: Sandbox) -> None:
-    sandbox.nodes("gpu", count=2, gpus=1)
+def begin(sandbox: Sandbox, nodes: int = 2, **more: Any) -> None:
+    sandbox.nodes("gpu", count=nodes, gpus=1)
     kind = sandbox.instance_type("gpu")
     sandbox.profile("m", kind)
-    sandbox.service("svc", "m", [kind], {**dispatched(), "spec.load": {"expectedQPS": 14}})
+    sandbox.service("svc", "m", [kind], {**dispatched(), "spec.load": {"expectedQPS": 14}, **more})
     sandbox.ready("svc")
 
 
 @pytest.fixture
 def clients(cluster: Cluster, namespace: str) -> Iterator[RoutedClients]:
     with serving(cluster), Sandbox.cleared(cluster, namespace) as sandbox:
-        begin(cluster, sandbox)
+        begin(sandbox)
         with asking(cluster, namespace, "svc", "m") as found:
             found.more(20)
             yield found
+
+
+def decisions(cluster: Cluster, namespace: str) -> list[Manifest]:
+    status: Manifest = cluster.get("hisvc", "svc", namespace)["status"]
+    return list(status.get("lastDecisions", ()))
+
+
+def held(cluster: Cluster) -> float:
+    """Holds the Lease as a process that serves nothing; returns the time [s]."""
+    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "nobody", "renewTime": stamp}
+    cluster.kube.patch("leases", ROUTER_ENTRY, {"spec": spec}, SYSTEM_NAMESPACE)
+    return time.monotonic()
 
 
 def other(router: str) -> str:
@@ -69,12 +91,34 @@ def test_a_router_that_stood_still_reads_its_lease_before_it_serves(cluster: Clu
 
 
 @pytest.mark.deep
+def test_nothing_shrinks_while_the_leader_is_killed(cluster: Cluster, prometheus: Prometheus, namespace: str) -> None:
+    """Nobody counts while nobody leads, for longer than the window here; and the counts of the next one begin at 0."""
+    metrics = {"source": "Hetserve", "window": f"{WINDOW}s", "staleAfter": f"{WINDOW}s"}
+    following = {"spec.metrics": metrics, "spec.scaling": SCALING, "spec.load": {"expectedQPS": LOAD}}
+    with serving(cluster), Sandbox.cleared(cluster, namespace) as sandbox:
+        begin(sandbox, nodes=8, **following)
+        with asking(cluster, namespace, "svc", "m", pause=4 / LOAD) as clients:
+            prometheus.wait_until_scraped(*BOTH)
+            clients.more(3 * WINDOW * LOAD)
+            cluster.wait_for_condition("hisvc", "svc", namespace, "MetricsAvailable")
+            old, before = clients.way, decisions(cluster, namespace)
+            cluster.kill_component(old)
+            until = time.monotonic() + 4 * WINDOW
+            wait_until(lambda: held(cluster) > until or Unmet("time"), limits.REACTION, "a time without a leader")
+            clients.more(3 * WINDOW * LOAD, other(old))
+            cluster.wait_for_condition("hisvc", "svc", namespace, "MetricsAvailable")
+            since = [one for one in decisions(cluster, namespace) if one not in before]
+            assert not [one for one in since if float(one["load"]) < LOAD / 2], "less than its clients ask"
+            cluster.start_component(old)
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize("seconds", [12, 600])
 @pytest.mark.timeout(limits.LONGEST_TEST + 600)
 def test_no_query_fails_while_the_api_server_is_stopped(own_cluster: Cluster, namespace: str, seconds: int) -> None:
     own_cluster.install_hetserve()
     Serving(own_cluster).start()
-    begin(own_cluster, Sandbox(own_cluster, namespace))
+    begin(Sandbox(own_cluster, namespace))
     with asking(own_cluster, namespace, "svc", "m") as clients:
         clients.more(20)
         own_cluster.kill_component("apiserver")

@@ -61,12 +61,13 @@ class Ended:
 class RoutedClients:
     """Each asks again once it is answered, by a connection that it keeps while the router does.
 
-    way: the process to which new connections lead. ended: queries, in their order.
+    way: the process to which new connections lead. pause: of each before it asks again [s]. ended: queries, in order.
     """
 
     cluster: Cluster
     host: str
     model: str
+    pause: float = 0.0
     way: str = ""
     ended: list[Ended] = field(default_factory=list)
     _stops: threading.Event = field(default_factory=threading.Event)
@@ -114,6 +115,7 @@ class RoutedClients:
                 connection.close()
                 connection = None
                 self._stops.wait(0.05)
+            self._stops.wait(self.pause)
         if connection is not None:
             connection.close()
 
@@ -140,15 +142,15 @@ def _is_closed(connection: HTTPConnection) -> bool:
 
 
 @contextmanager
-def asking(cluster: Cluster, namespace: str, service: str, model: str, clients: int = 4) -> Iterator[RoutedClients]:
-    """Clients of a service during the block, and a second router; every query has ended after it."""
-    made = RoutedClients(cluster, f"{service}.{namespace}", model)
+def asking(cluster: Cluster, namespace: str, service: str, model: str, pause: float = 0.0) -> Iterator[RoutedClients]:
+    """Four clients of a service during the block, and a second router; every query has ended after it."""
+    made = RoutedClients(cluster, f"{service}.{namespace}", model, pause)
     cluster.kube.apply_all(pods())
     cluster.start_component(BOTH[1])
     threads = [threading.Thread(target=made.follow, daemon=True)]
     threads[0].start()
     wait_until(lambda: bool(made.way) or Unmet("no label"), limits.REACTION, "a router that leads")
-    threads += [threading.Thread(target=made.ask_on, daemon=True) for _ in range(clients)]
+    threads += [threading.Thread(target=made.ask_on, daemon=True) for _ in range(4)]
     for thread in threads[1:]:
         thread.start()
     try:
