@@ -11,11 +11,13 @@ import httpx
 import pytest
 
 from harness import limits
+from harness.beside import ROUTER
 from harness.cluster import Cluster
-from harness.components import token_of
+from harness.components import token_of, write_account
 from harness.controlplane import component_log
 from harness.failover import ELECTED, TwoPairs
 from harness.kube import Manifest
+from harness.routers import labelled, pods
 from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import LABEL_SERVICE, QUEUE_GATE, RESOURCE_GPU_MEMORY, SCHEDULER_NAME, SYSTEM_NAMESPACE
@@ -24,7 +26,7 @@ from hetserve.scaling.record.replay import replay
 from hetserve.scaling.record.ring import record_of_entry, ring_of
 
 EXTENDER: Final = "hetserve-extender"
-OURS: Final = ("hetserve-operator", EXTENDER)
+OURS: Final = ("hetserve-operator", EXTENDER, ROUTER)
 STOCK: Final = "hetserve-scheduler"
 """The stock binary under a scheduler's stock roles; the extender beside it has its account, and roles of its own."""
 UNUSED_HERE: Final[dict[str, dict[tuple[str, str, str], str]]] = {
@@ -32,6 +34,7 @@ UNUSED_HERE: Final[dict[str, dict[tuple[str, str, str], str]]] = {
         ("hetserve.io", "inferenceservices/finalizers", "update"): "asked for by an admission plugin, never a request",
     },
     EXTENDER: {},
+    ROUTER: {},
 }
 """By account: (group, resource, verb) that this life does not use, and why it is granted."""
 
@@ -68,6 +71,10 @@ def entries(cluster: Cluster, name: str) -> Iterator[Entry]:
             yield Entry((group, resource, verb), code, event["requestURI"], reference.get("name", ""))
             if code == 201 and verb in ("patch", "update"):  # it created the object, which takes the verb create too
                 yield Entry((group, resource, "create"), code, event["requestURI"], reference.get("name", ""))
+
+
+def used(cluster: Cluster, name: str) -> set[Permission]:
+    return {entry.permission for entry in entries(cluster, name)}
 
 
 def granted(cluster: Cluster, name: str) -> set[Permission]:
@@ -149,13 +156,19 @@ def a_service_comes_and_is_changed(cluster: Cluster, sandbox: Sandbox) -> str:
 
 
 def queries_are_led_to_a_router(cluster: Cluster, sandbox: Sandbox) -> None:
-    """No process of the router runs; the address goes with what it is for."""
+    """The router finds who owns the pods, and labels its own; the address goes with what it is for."""
 
     def stands() -> bool:
         return cluster.kube.find("services", "svc", sandbox.namespace) is not None
 
+    cluster.kube.apply_all(pods()[:1])
+    write_account(cluster.kube, cluster.folder, ROUTER)
+    cluster.start_component(ROUTER)
     sandbox.edit("svc", {"spec": {"dispatch": {"ports": {"http": 8000}}}})
-    wait_until(stands, limits.REACTION, "the address of the service")
+    sandbox.ready("svc")
+    assert stands()
+    wait_until(lambda: labelled(cluster.kube) == ROUTER, limits.REACTION, "the router to label its pod")
+    wait_until(lambda: ("apps", "replicasets", "get") in used(cluster, ROUTER), limits.REACTION, "it to read an owner")
     sandbox.edit("svc", {"spec": {"dispatch": None}})
     wait_until(lambda: not stands(), limits.REACTION, "the address to go")
     sandbox.ready("svc")
@@ -274,7 +287,8 @@ def somebody_reads_the_probe_ports(cluster: Cluster) -> None:
     """Each component asks whose token it is shown, and what its owner may."""
     token = token_of(cluster.kube, "hetserve-reader")
     assert cluster.probe(cluster.ports.extender_probe, "/ledger", token).status_code == 200
-    assert cluster.probe(cluster.ports.operator_probe, "/metrics", token).status_code == 403
+    for port in (cluster.ports.operator_probe, cluster.ports.router_probe):
+        assert cluster.probe(port, "/metrics", token).status_code == 403
 
 
 @pytest.mark.timeout(limits.LONG_TEST)
@@ -295,9 +309,9 @@ def test_no_request_is_forbidden_and_no_permission_is_unused(own_cluster: Cluste
         assert seen, f"the audit log knows nothing of {name}"
         assert not [entry for entry in seen if entry.code in (401, 403)], f"{name} lacks a permission"
     for name in OURS:
-        used, allowed = {entry.permission for entry in entries(own_cluster, name)}, granted(own_cluster, name)
-        unused = allowed - used - set(UNUSED_HERE[name])
+        asked, allowed = used(own_cluster, name), granted(own_cluster, name)
+        unused = allowed - asked - set(UNUSED_HERE[name])
         assert not unused, f"{name} holds permissions that it never uses"
-        assert not used - allowed, f"{name} does what no role of the chart grants"
-        assert not set(UNUSED_HERE[name]) & used, "the list of what this life does not use is out of date"
-        print(f"{name}: {len(used)} permissions, all used, none missing")
+        assert not asked - allowed, f"{name} does what no role of the chart grants"
+        assert not set(UNUSED_HERE[name]) & asked, "the list of what this life does not use is out of date"
+        print(f"{name}: {len(asked)} permissions, all used, none missing")

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from harness.components import HOST, ROOT, Component
+from harness.components import HOST, ROOT, STANDBY, Component
 from harness.files import write_whole
 from harness.kube import Kube
 from harness.kubelet import network
@@ -112,12 +112,27 @@ def twin_component(ports: Ports) -> Component:
     return TwinComponent(TWIN, "", f"http://{HOST}:{ports.twin}/readyz", ports.twin, metrics_port=ports.twin)
 
 
-def router_component(ports: Ports) -> Component:
-    """A process of the chart's router; ready once it has listed services and pods, whether it leads or not."""
-    flags = ("--port", str(ports.router), "--probe-port", str(ports.router_probe))
-    ready = f"http://{HOST}:{ports.router_probe}/readyz"
-    key = f"{ROUTER_ENTRY}.yaml"
-    return Component(ROUTER, key, ready, ports.router, flags=flags, metrics_port=ports.router_probe)
+@dataclass(frozen=True, slots=True)
+class RouterComponent(Component):
+    """Its pod has the name of its process, if there is one."""
+
+    def command(self, folder: StateFolder, tools: Toolset, ports: Ports) -> list[str]:
+        usual = super(RouterComponent, self).command(folder, tools, ports)
+        return ["/usr/bin/env", f"POD_NAME={self.process}", *usual]
+
+
+def router_components(ports: Ports) -> tuple[Component, ...]:
+    """Two processes of the chart's router; ready once they have listed services and pods, whether they lead or not."""
+    return (
+        _router(ports.router, ports.router_probe),
+        _router(ports.router_standby, ports.router_standby_probe, STANDBY),
+    )
+
+
+def _router(port: int, probe: int, replica: str = "") -> Component:
+    flags = ("--port", str(port), "--probe-port", str(probe))
+    ready, key = f"http://{HOST}:{probe}/readyz", f"{ROUTER_ENTRY}.yaml"
+    return RouterComponent(ROUTER, key, ready, port, replica, flags, metrics_port=probe)
 
 
 @dataclass(frozen=True, slots=True)

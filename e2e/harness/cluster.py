@@ -237,8 +237,9 @@ class Cluster(ClusterViews):
 
     def _every_component(self) -> tuple[Component, ...]:
         ports = self.ports
-        extra = (beside.prometheus_component(ports), beside.twin_component(ports), beside.router_component(ports))
-        return (*self.components(), *components.standbys(self.ports), *extra, beside.kubelet_component())
+        measured = (beside.prometheus_component(ports), beside.twin_component(ports))
+        routed = (*beside.router_components(ports), beside.kubelet_component())
+        return (*self.components(), *components.standbys(self.ports), *measured, *routed)
 
     def start_component(self, name: str, *, wait: bool = True, descriptors: int | None = None) -> None:
         """Starts a component unless it runs; `descriptors`: limit of its open files."""

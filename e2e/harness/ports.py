@@ -12,7 +12,7 @@ from typing import Final, TextIO
 
 FIRST: Final = 20_000
 LAST: Final = 31_000
-BLOCK: Final = 18
+BLOCK: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class Ports:
     extender_standby: int = 0
     router: int = 0
     router_probe: int = 0
+    router_standby: int = 0
+    router_standby_probe: int = 0
 
     @classmethod
     def block_from(cls, first: int) -> Ports:

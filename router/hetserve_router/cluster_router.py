@@ -7,7 +7,6 @@ import logging
 from typing import Final
 
 from hetserve_router.cluster import Namespaces, ServingCluster
-from hetserve_router.front import ANOTHER_LEADS
 from hetserve_router.leadership import RouterLeadership
 from hetserve_router.router import Router
 from hetserve_router.settings import RouterSettings
@@ -37,8 +36,7 @@ class ClusterRouter:
         elector = Elector(lease_api, election.namespace, election.lease_name, election.candidate(pod))
         name = LEADER_LABEL + election.lease_name
         label = None if pod is None else LeaderLabel(api, name, election.namespace, pod)
-        self._has_instances = True
-        self.leadership = RouterLeadership(elector, label, self._began, self._ended)
+        self.leadership = RouterLeadership(elector, label, self._part)
         self.router = Router(settings, tuple(settings.namespaces), self.leadership.serves, check)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -77,15 +75,7 @@ class ClusterRouter:
             self.router.declare(self.cluster.specs())
         ports = {key: one.spec.dispatch.ports.http for key, one in self.router.services.items()}
         found = self.cluster.instances({key: port for key, port in ports.items() if port is not None})
-        if self._has_instances:
-            self.router.stand(found.ready, found.draining)
+        self.router.stand(found.ready, found.draining)
 
-    def _began(self) -> None:
-        self._has_instances = True
-        self.cluster.moved.set()
-
-    def _ended(self) -> None:
-        """What instances compute is still answered; what waits is refused, since instances have another queue now."""
-        self._has_instances = False
-        self.router.part()  # first, so that what is refused says that its connection ends
-        self.router.stand({}, why_none=ANOTHER_LEADS)
+    def _part(self) -> None:
+        self.router.part()

@@ -19,22 +19,25 @@ from hetserve_shell.leader.service import LeaderLabel
 log = logging.getLogger(__name__)
 
 TICK: Final = 0.25
+HANDOVER: Final = 5.0
+"""Seconds for which one that reads that another leads takes queries yet: until the label leads them there."""
 
 
 @dataclass(slots=True)
 class RouterLeadership:
     """elector: of the Lease. label: by which the Service finds the leader. sleep: for TICK seconds.
 
-    began, ended: called when this replica begins to serve, and when another has taken over.
+    part: asks clients to come by another connection, since another leads. What has been taken is answered.
     """
 
     elector: Elector
     label: LeaderLabel | None
-    began: Callable[[], None]
-    ended: Callable[[], None]
+    part: Callable[[], None]
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     _serves: bool = False
     _ticked: float = math.inf
+    _until: float = math.inf
+    """Until when queries are taken though another leads [s]."""
     _stood_still: bool = field(default=False)
 
     def serves(self) -> bool:
@@ -54,9 +57,8 @@ class RouterLeadership:
                 await self.sleep(TICK)
 
     async def give_up(self) -> None:
-        """Lets another lead: the Lease and the label go, queries are still taken."""
-        drops = [] if self.label is None else [self.label.drop()]
-        await asyncio.gather(self.elector.release(), *drops)
+        """Lets another lead, who moves the label: without one new connections would be refused. Queries are taken."""
+        await self.elector.release()
 
     def look(self) -> None:
         """Takes what is known of the Lease by now."""
@@ -65,15 +67,16 @@ class RouterLeadership:
         self._ticked = elector.clock()
         other = elector.lease.holder not in ("", elector.lease.identity)
         if elector.leads():
-            self._stood_still = False
-        if elector.leads() and not self._serves:
-            self._serves = True
-            log.info("leading: queries are taken")
-            self.began()
+            self._stood_still, self._until = False, math.inf
+            if not self._serves:
+                self._serves = True
+                log.info("leading: queries are taken")
         elif self._serves and other and not elector.lease.given_up:
-            self._serves = self._stood_still = False
-            log.info("%s leads", elector.leader())
-            self.ended()
+            if self._until == math.inf:
+                log.info("%s leads", elector.leader())
+                self._until = self._ticked + HANDOVER
+            self._serves = self._ticked < self._until and not self._stood_still
+            self.part()
 
     async def _keep_label(self, label: LeaderLabel) -> None:
         while True:

@@ -64,6 +64,8 @@ def main(
         serving.close()
         serving = _files(settings, manifests, instances)
     process.log_to_stderr(settings.log_level)
+    garbage.relax()
+    garbage.keep_freed()
     process.run_or_exit(uvloop.run, serving)
 
 
@@ -92,7 +94,6 @@ async def serve_files(
     settings: RouterSettings, specs: Sequence[ServedSpec], instances: dict[Key, list[InstanceAddress]]
 ) -> None:
     """Runs until SIGTERM or SIGINT."""
-    garbage.relax()
     stop = asyncio.Event()
     process.stop_on_signals(stop)
     namespaces = tuple(sorted({spec.facts.namespace for spec in specs}))
@@ -105,7 +106,6 @@ async def serve_files(
 
 async def serve_cluster(settings: RouterSettings, kubeconfig: Path | None) -> None:
     """Runs until SIGTERM or SIGINT. Raises the error that ends any part."""
-    garbage.relax()
     stop = asyncio.Event()
     process.stop_on_signals(stop)
     connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-router")

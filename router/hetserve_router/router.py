@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Final
 
 from hetserve.profiles.sharing import ONE
-from hetserve.routing.router import NO_INSTANCE
 from hetserve_router.access_log import AccessLog
 from hetserve_router.front import Front
 from hetserve_router.instances import InstanceAddress
@@ -92,16 +91,11 @@ class Router:
                 self.services[key] = ServedService(spec, slowdown, limits, self.instances, self.front.access_log)
                 self._figures[key] = self.services[key].figures
 
-    def stand(
-        self,
-        instances: Mapping[Key, list[InstanceAddress]],
-        draining: Iterable[str] = (),
-        why_none: str = NO_INSTANCE,
-    ) -> None:
+    def stand(self, instances: Mapping[Key, list[InstanceAddress]], draining: Iterable[str] = ()) -> None:
         """Takes the instances that serve now; see `ServedService.stand`."""
         ending = tuple(draining)
         for key, service in self.services.items():
-            service.stand(instances.get(key, ()), ending, why_none)
+            service.stand(instances.get(key, ()), ending)
 
     async def run(self, stop: asyncio.Event, give_up: Callable[[], Awaitable[None]] | None = None) -> None:
         """Serves until `stop` is set; then it says it is not ready, `give_up` lets another lead, what comes is served.

@@ -21,7 +21,7 @@ from hetserve.planning.offers import namespace_of
 from hetserve.profiles import LatencyProfile, profile_from_spec
 from hetserve.routing.actions import Abandon, Action, Drop, Failure, Probe, Send, WakeAt
 from hetserve.routing.predictions import routed_service
-from hetserve.routing.router import NO_INSTANCE, QueueLimits, ServiceRouter
+from hetserve.routing.router import QueueLimits, ServiceRouter
 from hetserve.serving.services import Service
 from hetserve_router.access_log import CLIENT_GONE, AccessLog
 from hetserve_router.exchange import QueryExchange
@@ -204,14 +204,8 @@ class ServedService:
 
     # Events of instances
 
-    def stand(
-        self, ready: Iterable[InstanceAddress], draining: Iterable[str] = (), why_none: str = NO_INSTANCE
-    ) -> None:
-        """Takes the instances that serve now.
-
-        draining: uids of those that end what they have. why_none: what queries are told while none serves.
-        """
-        self.core.why_none = why_none
+    def stand(self, ready: Iterable[InstanceAddress], draining: Iterable[str] = ()) -> None:
+        """Takes the instances that serve now. draining: uids of those that end what they have."""
         found = {one.uid: one for one in ready}
         ending = set(draining)
         for uid, link in list(self._standing.items()):

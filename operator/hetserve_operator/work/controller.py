@@ -24,6 +24,7 @@ from hetserve.reconcile.snapshot import (
     Request,
     ServiceSnapshot,
     Settled,
+    WriteAddress,
     WriteFence,
     WriteStatus,
 )
@@ -203,6 +204,8 @@ class Controller:
                 note(request.name, self._clock())
         elif isinstance(request, Delete):
             memory.written.pop(request.name, None)
+        elif isinstance(request, WriteAddress) and request.wanted is not None:
+            memory.note_repair(request.key, self._clock())
         if isinstance(request, Create | WriteFence):
             memory.fence.clear(str(answer["metadata"]["uid"]))
 

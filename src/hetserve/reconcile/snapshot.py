@@ -68,7 +68,7 @@ class ServiceSnapshot:
     declaring: kinds of its pods' neighbours that declare no compute and are measured, so that they will.
     rendered: results of dry runs, by digest.
     refused: the API server's messages by request key, for requests that are not retried yet.
-    held: seconds until a Deployment may be repaired; cut_held: the same for repairs that restore the budget.
+    held: seconds until a Deployment or the address may be repaired; cut_held: the same for what restores the budget.
     written: what we last applied to Deployments, as far as remembered.
     fence: what must be written before a Deployment is changed; None if nobody else can write.
     books_compute: whether the extender books the compute that pods declare.

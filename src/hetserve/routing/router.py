@@ -37,7 +37,6 @@ WAITING_PER_INSTANCE: Final = 16
 LEAST_WAITING: Final = 64
 HANG_FACTOR: Final = 10.0
 LEAST_HANG: Final = 10.0
-NO_INSTANCE: Final = "no instance is ready"
 _FIRST_PROBE, _LAST_PROBE = 1.0, 30.0
 _RETRY_OVERLOADED, _RETRY_NO_INSTANCE = 1.0, 5.0
 
@@ -74,8 +73,6 @@ class ServiceRouter:
     def __init__(self, service: Service, limits: QueueLimits | None = None) -> None:
         """No queries and no instances, at time 0."""
         self.counts, self.observed = QueryCounts(), ObservedTimes()
-        self.why_none = NO_INSTANCE
-        """What queries are told while no instance stands."""
         self._queries: dict[int, RoutedQuery] = {}
         self._instances: dict[int, RoutedInstance] = {}
         self._outside: OrderedDict[int, RoutedQuery] = OrderedDict()
@@ -324,7 +321,7 @@ class ServiceRouter:
         elif number > MOST_INSTANCES:
             self._drop(one, Status.TOO_MANY_INSTANCES, too_many_instances(number), _RETRY_NO_INSTANCE)
         else:
-            why = f"none of {number} instances serves {one.items} items" if number else self.why_none
+            why = f"none of {number} instances serves {one.items} items" if number else "no instance is ready"
             self._drop(one, Status.NO_INSTANCE, why, _RETRY_NO_INSTANCE)
 
     def _end(self, one: RoutedQuery) -> None:

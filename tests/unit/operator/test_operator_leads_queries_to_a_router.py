@@ -9,7 +9,7 @@ import pytest
 from hetserve.api import names
 from hetserve.api.service.dispatch import MOST_INSTANCES
 from hetserve.reconcile.snapshot import RouterFact
-from hetserve_operator.memory import Interests
+from hetserve_operator.memory import FREE_REPAIRS, LONGEST_HOLD, Interests
 from hetserve_operator.watch.handlers import EventHandlers
 from hetserve_operator.workqueue import Key
 from hetserve_shell.kube.client import ApiStatusError
@@ -137,6 +137,23 @@ async def test_an_edited_address_is_corrected(edit: Any) -> None:
     found = sim.api.objects[ADDRESS]
     assert (found["spec"], found["metadata"]["labels"]) == (before["spec"], before["metadata"]["labels"])
     assert found["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+async def test_who_edits_an_address_again_and_again_is_answered_ever_later() -> None:
+    sim = await dispatched()
+    for _ in range(FREE_REPAIRS):
+        sim.edit(ADDRESS, EDITS["where it leads"])
+        await sim.look(Key("default", "rm2"))
+    assert sim.api.objects[ADDRESS]["spec"]["externalName"] == HOST
+    sim.edit(ADDRESS, EDITS["where it leads"])
+    await sim.look(Key("default", "rm2"))
+    assert sim.api.objects[ADDRESS]["spec"]["externalName"] != HOST
+    assert told(sim) == ("False", "WriteRefused")
+    assert "again and again" in sim.condition("Serving")["message"]
+    sim.clock += LONGEST_HOLD
+    await sim.converge()
+    assert sim.api.objects[ADDRESS]["spec"]["externalName"] == HOST
+    assert told(sim) == ("True", "QueriesServed")
 
 
 async def test_what_others_add_to_an_address_stays_where_it_leads_nowhere_else() -> None:

@@ -17,7 +17,7 @@ from hetserve.base.units import QPS, MicroDollarsPerHour
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.plan import Plan
 from hetserve.reconcile.cluster.observed import PodFact
-from hetserve.reconcile.deployments.address import next_address
+from hetserve.reconcile.deployments.address import address_wakes, next_address
 from hetserve.reconcile.deployments.diff import NextWrite
 from hetserve.reconcile.events import announcements
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, Following, PlanDecision, PlanState
@@ -123,6 +123,17 @@ def test_a_router_dispatches_to_so_many_instances_and_no_more(ready: int, reason
     assert found.reason == reason
     assert found.status == str(reason == "QueriesServed")
     assert ("129 instances are ready" in found.message) == (ready == 129)
+
+
+def test_an_address_whose_correction_is_held_back_is_looked_at_once_it_may_be_made() -> None:
+    raw = service("s", {"spec.dispatch": {"ports": {"http": 8000}}, "metadata.uid": "u"})
+    read = InferenceService.model_validate(raw)
+    snapshot = ServiceSnapshot(raw, datetime(2026, 1, 1, tzinfo=UTC), router=READ_BY_ROUTER)
+    request = next_address(snapshot, read)
+    assert request is not None
+    held = replace(snapshot, held={request.key: 4.0})
+    assert next_address(held, read) is None
+    assert address_wakes(held, read) == 4.0
 
 
 def pod(*, node: str | None = None, waiting: str | None = None) -> PodFact:

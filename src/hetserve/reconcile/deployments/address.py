@@ -70,13 +70,15 @@ def next_address(snapshot: ServiceSnapshot, service: InferenceService | None) ->
     if service is None or service.spec.mode == "Advise":
         return None
     request = address_difference(snapshot, service)
-    return None if request is None or request.key in snapshot.refused else request
+    return None if request is None or request.key in snapshot.refused or request.key in snapshot.held else request
 
 
 def address_wakes(snapshot: ServiceSnapshot, service: InferenceService | None) -> float | None:
-    """Seconds until a name that is taken is looked at again; None: it is not, or nobody wants it."""
-    wanted = service is not None and service.spec.dispatch is not None
-    return TAKEN_AGAIN if wanted and is_taken(snapshot) else None
+    """Seconds until a name that is taken is looked at again, or a held repair may be made; None: nothing waits."""
+    if service is None or service.spec.dispatch is None:
+        return None
+    request = address_difference(snapshot, service)
+    return TAKEN_AGAIN if is_taken(snapshot) else None if request is None else snapshot.held.get(request.key)
 
 
 def correction(found: RawObject, wanted: Json) -> Json:

@@ -69,7 +69,8 @@ def _missing(snapshot: ServiceSnapshot, service: InferenceService) -> Finding | 
         return None
     if service.spec.mode == "Advise":
         return Finding("False", Reason.ADVISING, f"spec.mode is Advise: {what}, its address, is not written")
-    return Finding("False", Reason.WRITE_REFUSED, f"{what}: {snapshot.refused.get(request.key, '')}")
+    changed = "somebody else changes it again and again, so it is corrected ever later"
+    return Finding("False", Reason.WRITE_REFUSED, f"{what}: {snapshot.refused.get(request.key, changed)}")
 
 
 def _answering(router: RouterFact, address: str, ready: int) -> Finding:
