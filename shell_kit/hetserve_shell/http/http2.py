@@ -23,7 +23,7 @@ from h2.exceptions import ProtocolError
 from hyperframe.frame import GoAwayFrame
 
 from hetserve_shell.http.connection import OpenConnection
-from hetserve_shell.http.frames import CONTENT, Frames, protocol
+from hetserve_shell.http.frames import CONTENT, WIDEST, Frames, protocol
 from hetserve_shell.http.limits import (
     Exchange,
     HttpError,
@@ -118,7 +118,7 @@ class Http2Connection(OpenConnection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._h2.initiate_connection()
-        self._h2.increment_flow_control_window(self._server.limits.body)
+        self._h2.increment_flow_control_window(min(self._server.limits.body, WIDEST - 65535))
         self._flush()
 
     def data_received(self, data: bytes) -> None:
@@ -214,11 +214,14 @@ class Http2Connection(OpenConnection):
         if stream > self._last:
             self._h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
             return
-        self._exchanges[stream] = exchange = Exchange(stream, self._server.now, _unanswered, head_only=False)
+        self._exchanges[stream] = exchange = self._made(event)
         try:
             self._route(exchange, event.headers)
         except HttpError as error:
             self._refuse(exchange, error)
+
+    def _made(self, event: events.RequestReceived) -> Exchange:
+        return Exchange(event.stream_id, self._server.now, _unanswered, self._server.limits.body)
 
     def _route(self, exchange: Exchange, headers: Headers) -> None:
         server, fields = self._server, dict(headers)  # h2 refuses a head that names its path or method twice
@@ -237,20 +240,29 @@ class Http2Connection(OpenConnection):
         exchange = self._exchanges.get(stream)
         if exchange is None or exchange.answer is not None or not data:
             return
-        budget, limits = self._server.budget, self._server.limits
+        budget = self._server.budget
         exchange.parts.append(data)
         exchange.size += len(data)
         budget.used += len(data)
-        if exchange.size > limits.body:
-            self._refuse(exchange, too_large(limits.body))
+        if exchange.size > exchange.limit:
+            self._refuse(exchange, too_large(exchange.limit))
         elif budget.used > budget.limit:
             self._refuse(exchange, too_many())
+        else:
+            self._grew(exchange)
+
+    def _grew(self, exchange: Exchange) -> None:
+        """Some of a body has come."""
 
     def _end(self, event: events.StreamEnded) -> None:
         exchange = self._exchanges.get(event.stream_id)
         if exchange is None or exchange.answer is not None:
             return
         exchange.received, exchange.since = True, self._server.now
+        self._enqueue(exchange)
+
+    def _enqueue(self, exchange: Exchange) -> None:
+        """A request is whole."""
         self._queue.append(exchange)
 
     def _reset(self, event: events.StreamReset) -> None:
@@ -267,13 +279,17 @@ class Http2Connection(OpenConnection):
         for exchange in list(self._exchanges.values()):
             unread = now >= exchange.since + limits.unread
             if exchange.answer is not None:
-                if unread:
+                if unread and exchange.sent < len(exchange.answer):
                     self._give_up(exchange, ErrorCodes.CANCEL)
             elif exchange.received:
                 if unread and exchange in self._queue:  # behind answers that are not taken
                     self._give_up(exchange, ErrorCodes.REFUSED_STREAM)
-            elif not self._blocked and now >= exchange.since + limits.waiting:
-                self._refuse(exchange, too_slow(limits.waiting))
+            elif not self._blocked and now >= exchange.since + (within := self._takes(exchange)):
+                self._refuse(exchange, too_slow(within))
+
+    def _takes(self, _exchange: Exchange) -> float:
+        """Seconds for a request to come whole."""
+        return self._server.limits.waiting
 
     def _check_frames(self, now: float) -> None:
         limits = self._server.limits
@@ -339,8 +355,6 @@ class Http2Connection(OpenConnection):
         self._reply(exchange, error.status, b"application/json", body, error.headers)
 
     def _reply(self, exchange: Exchange, status: HTTPStatus, kind: bytes, body: bytes, more: Headers = NO_MORE) -> None:
-        if exchange.stream not in self._exchanges or not self._open:
-            return  # the client has given it up
         head = [
             (b":status", b"%d" % status),
             (b"content-type", kind),
@@ -348,9 +362,16 @@ class Http2Connection(OpenConnection):
             (b"date", self._server.date),
             *more,
         ]
+        self._say(exchange, head, body)
+
+    def _say(self, exchange: Exchange, head: Headers, body: bytes) -> None:
+        """Sends the head of an answer, and what its client takes of its body."""
+        if exchange.stream not in self._exchanges or not self._open:
+            return  # the client has given it up
         exchange.answer = b"" if exchange.head_only else body
         exchange.since = self._server.now
-        self._h2.send_headers(exchange.stream, head, end_stream=not exchange.answer)
+        ends = exchange.whole and not exchange.answer and not exchange.trailers
+        self._h2.send_headers(exchange.stream, head, end_stream=ends)
         self._send(exchange)
         if exchange.stream in self._exchanges:
             self._server.unsent.keep(exchange, self.give_up)
@@ -370,11 +391,14 @@ class Http2Connection(OpenConnection):
                 break
             part = answer[exchange.sent : exchange.sent + size]
             exchange.sent += len(part)
-            self._h2.send_data(stream, part, end_stream=exchange.sent == len(answer))
+            last = exchange.sent == len(answer) and exchange.whole and not exchange.trailers
+            self._h2.send_data(stream, part, end_stream=last)
             self._unflushed += len(part)
             if self._unflushed >= BURST:
                 self._flush()
-        if exchange.sent == len(answer):
+        if exchange.sent == len(answer) and exchange.whole:
+            if exchange.trailers:
+                self._h2.send_headers(stream, exchange.trailers, end_stream=True)
             # What the client still sends of a request that was refused is not wanted.
             self._give_up(exchange, None if exchange.received else ErrorCodes.NO_ERROR)
         elif exchange.sent >= exchange.noted + PROGRESS and self._last == ANY_STREAM:

@@ -80,8 +80,8 @@ PARTING: Final = 0.05
 class HttpServer:
     """Serves routes on a listening socket; can be started and stopped repeatedly.
 
-    routes: of one method, or who chooses by a request's head (with no HTTP/2 yet). method: of those of one; GET routes
-    answer HEAD too. name: in the log. hear: makes the protocol of a socket; plain HTTP/1.1 where
+    routes: of one method, or who chooses by a request's head (then also over HTTP/2, by its preface). method: of those
+    of one; GET routes answer HEAD too. name: in the log. hear: makes the protocol of a socket; plain HTTP/1.1 where
     nothing else is said. open: connections, at most the limit; idle ones are closed first.
     now: time of the last tick [s]; date: its Date header.
     """
