@@ -27,7 +27,7 @@ def read_name(body: bytes | bytearray) -> str:
 def read_message(body: bytes | bytearray, items: bytes, timeout: bytes) -> tuple[str, InferenceFacts]:
     """Model and facts of a request for inference with its prefix. items, timeout: its metadata. Raises HttpError."""
     reader, model, size = WireReader(body), "", None
-    within, in_sequence = _within(timeout), False
+    limits, in_sequence = [_within(timeout)], False
     for number, _, start, end in reader.fields(PREFIX, len(body)):
         if number == _MODEL:
             model = reader.text(start, end)
@@ -36,9 +36,10 @@ def read_message(body: bytes | bytearray, items: bytes, timeout: bytes) -> tuple
         elif number == _PARAMETERS:
             name, value = _parameter(reader, start, end)
             if name == "timeout":
-                within = min(within, told_timeout(value) or within, key=lambda one: one or 1e9)
+                limits.append(told_timeout(value))
             elif name == "sequence_id":
-                in_sequence = value not in {0, ""}
+                in_sequence = value not in {0, "", None}
+    within = min((one for one in limits if one is not None), default=None)
     if items:
         return model, InferenceFacts(told_items(items), within, in_sequence)
     if size is None:

@@ -94,6 +94,7 @@ class StreamConnection(CallConnection[Headers]):
 
     def _reset(self, event: events.StreamReset) -> None:
         if event.stream_id == self._stream:
+            self._heard = True
             self._give_up(f"the server reset it: {event.error_code}", event.error_code == ErrorCodes.REFUSED_STREAM)
 
     def _parts(self, event: events.ConnectionTerminated) -> None:
