@@ -176,7 +176,7 @@ class Http2Connection(OpenConnection):
         if self._turn is None:
             self._take_turn()
         else:
-            self._flush()
+            self._end_turn()
 
     def _hear_soon(self) -> None:
         if self._hearing is None and not self._closing:
@@ -310,8 +310,12 @@ class Http2Connection(OpenConnection):
         self._turn = None
         if self._queue and self._open and not self._full:
             self._serve(self._queue.popleft())
-        self._flush()
+        self._end_turn()
         self._await_turn()
+
+    def _end_turn(self) -> None:
+        """Sends what has been said."""
+        self._flush()
         self._close_if_done()
 
     def _serve(self, exchange: Exchange) -> None:

@@ -20,6 +20,8 @@ from hetserve_shell.http.takers import Headers
 
 log = logging.getLogger(__name__)
 
+ACKNOWLEDGED_WITHIN: Final = 0.01
+"""Seconds until a server learns that its ping has come: each write costs as much as a head."""
 WINDOW: Final = 1 << 20
 """Bytes of an answer on their way."""
 
@@ -34,6 +36,8 @@ class StreamConnection(CallConnection[Headers]):
         self._rest = memoryview(b"")
         """What the server has made no room for yet."""
         self._trailers: Headers = ()
+        self._acknowledging: asyncio.TimerHandle | None = None
+        """Sends what the library alone has to say, such as an answer to a ping, unless a request goes before."""
         self._is_last = False
         """Whether the server takes no more requests."""
 
@@ -47,7 +51,10 @@ class StreamConnection(CallConnection[Headers]):
             for event in self._h2.receive_data(data):
                 if take := _TAKERS.get(type(event)):
                     take(self, event)
-            self._go_on()
+            if self._rest:
+                self._go_on()
+            elif self._acknowledging is None:
+                self._acknowledging = asyncio.get_running_loop().call_later(ACKNOWLEDGED_WITHIN, self._go_on)
         except ProtocolError as error:
             self._give_up(f"the answer is not HTTP/2: {error}")
         except Exception as error:
@@ -70,6 +77,9 @@ class StreamConnection(CallConnection[Headers]):
                 break
             part, self._rest = self._rest[:size], self._rest[size:]
             self._h2.send_data(self._stream, bytes(part), end_stream=not self._rest)
+        if self._acknowledging is not None:
+            self._acknowledging.cancel()
+            self._acknowledging = None
         if self.transport is not None and (data := self._h2.data_to_send()):
             self.transport.write(data)
 

@@ -5,6 +5,7 @@ Of gRPC, the router of heads is asked once a message's prefix has come, so that 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -38,6 +39,8 @@ class TakerStreams(Http2Connection):
     def __init__(self, server: HttpServer) -> None:
         super().__init__(server)
         self._router: HeadRouter = server.routes
+        self._settling: asyncio.Handle | None = None
+        """The turn in which all is sent that was said in one before: each write costs as much as an answer."""
 
     # Called by the transport
 
@@ -90,11 +93,18 @@ class TakerStreams(Http2Connection):
         self._give_up(exchange, ErrorCodes.INTERNAL_ERROR)
 
     def settle(self) -> None:
-        """Sends what has been said."""
-        self._flush()
-        self._close_if_done()
+        """Sends what has been said, in the next turn."""
+        if self._settling is None:
+            self._settling = asyncio.get_running_loop().call_soon(self._settle)
 
     # Inside
+
+    def _end_turn(self) -> None:
+        self.settle()
+
+    def _settle(self) -> None:
+        self._settling = None
+        super()._end_turn()
 
     def _made(self, event: events.RequestReceived) -> Exchange:
         made = TakerExchange(event.stream_id, self._server.now, _unhandled, self._server.limits.body)
