@@ -9,7 +9,7 @@ from hetserve.base.failures import Failure
 from hetserve.routing.actions import Drop, Status
 from hetserve_router.inference import ITEMS, InferenceFacts, read_inference
 from hetserve_router.inference_messages import read_message, read_name
-from hetserve_router.instances import Question
+from hetserve_router.instances import ModelQuestion
 from hetserve_shell.http.calls import Call
 from hetserve_shell.http.grpc import http_status
 from hetserve_shell.http.limits import HttpError
@@ -230,7 +230,7 @@ class ForwardedExchange:
     def __init__(self, service: ServedService, head: Head, instance: InstanceLink) -> None:
         self._service, self._head, self._instance = service, head, instance
         self.limit = WHOLE
-        self._question: Question | None = None
+        self._question: ModelQuestion | None = None
         self._reply: Replier | None = None
 
     def take(self, body: bytes | bytearray, reply: Replier) -> None:
@@ -239,7 +239,7 @@ class ForwardedExchange:
             self._service.check_model(read_name(body))
         # Not HEAD, which few instances know; who asked for a head gets no more.
         method = b"POST" if head.is_grpc else b"GET"
-        self._question = Question(self._heard)
+        self._question = ModelQuestion(self._heard)
         self._question.ask(self._instance, head, method, body if head.is_grpc else b"")
         self._service.later(FORWARDED_WITHIN, lambda: self._give_up(f"no answer within {FORWARDED_WITHIN:g} s"))
 
@@ -251,7 +251,7 @@ class ForwardedExchange:
         if self._question is not None:
             self._question.give_up(reason)
 
-    def _heard(self, answer: Question) -> None:
+    def _heard(self, answer: ModelQuestion) -> None:
         reply, self._reply = self._reply, None
         if reply is None:
             return

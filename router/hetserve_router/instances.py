@@ -99,19 +99,19 @@ class InstanceLink:
         else:
             head = Head(b"POST", grpc.MODEL_READY, b"", (grpc.CONTENT_TYPE,), None, is_grpc=True)
             body = grpc.framed(grpc.field(1, model))
-        question = Question(lambda answer: heard(answer.is_yes))
+        question = ModelQuestion(lambda answer: heard(answer.is_yes))
         question.ask(self, head, head.method, body)
         later(1.0, lambda: question.give_up("no answer within a second"))
 
 
-class Question:
+class ModelQuestion:
     """A request to an instance that is no query, and its whole answer; `heard` is called once.
 
     failed: why there is no answer; empty: there is one.
     """
 
-    def __init__(self, heard: Callable[[Question], None]) -> None:
-        self._heard: Callable[[Question], None] | None = heard
+    def __init__(self, heard: Callable[[ModelQuestion], None]) -> None:
+        self._heard: Callable[[ModelQuestion], None] | None = heard
         self._call: Call | None = None
         self._is_grpc = False
         self.status, self.body, self.failed = 0, bytearray(), ""

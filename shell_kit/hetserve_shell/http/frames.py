@@ -181,8 +181,15 @@ def client_protocol(head: int, window: int) -> H2Connection:
 
 
 def _protocol(values: dict[SettingCodes, int], head: int, *, client_side: bool) -> H2Connection:
-    # What we send is made by us alone, and need not be looked at as if it came from somewhere else.
-    config = H2Configuration(client_side=client_side, validate_outbound_headers=False, normalize_outbound_headers=False)
+    # What we send is made by us alone, and need not be looked at as if it came from somewhere else; and what servers
+    # say that we ask goes to clients as it is.
+    config = H2Configuration(
+        client_side=client_side,
+        validate_outbound_headers=False,
+        normalize_outbound_headers=False,
+        validate_inbound_headers=not client_side,
+        normalize_inbound_headers=False,
+    )
     made = _Protocol(config)
     made.local_settings = Settings(client=client_side, initial_values=values)
     made.decoder.max_header_list_size = head

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -37,7 +37,9 @@ from hetserve_shell.http.limits import (
     too_large,
     too_many,
     too_slow,
+    values_of,
 )
+from hetserve_shell.http.takers import Headers
 
 if TYPE_CHECKING:
     from hetserve_shell.http.server import HttpServer
@@ -53,7 +55,6 @@ PROGRESS: Final = CONTENT
 ANY_STREAM: Final = 2**31 - 1
 """Says, in a GOAWAY, that whatever is on its way is still served."""
 
-Headers = Sequence[tuple[bytes, bytes]]
 NO_MORE: Final[Headers] = ()
 
 
@@ -221,7 +222,7 @@ class Http2Connection(OpenConnection):
             self._refuse(exchange, error)
 
     def _made(self, event: events.RequestReceived) -> Exchange:
-        return Exchange(event.stream_id, self._server.now, _unanswered, self._server.limits.body)
+        return Exchange(event.stream_id, self._server.now, unanswered, self._server.limits.body)
 
     def _route(self, exchange: Exchange, headers: Headers) -> None:
         server, fields = self._server, dict(headers)  # h2 refuses a head that names its path or method twice
@@ -229,9 +230,9 @@ class Http2Connection(OpenConnection):
         route, exchange.head_only = find_route(server.routes, server.method, fields[b":method"], path)
         if _exceeds(fields.get(b"content-length", b""), server.limits.body):
             raise too_large(server.limits.body)
-        if b"expect" in fields and expects_continue(_values(headers, b"expect")):
+        if b"expect" in fields and expects_continue(values_of(headers, b"expect")):
             self._h2.send_headers(exchange.stream, [(b":status", b"100")])
-        credentials = _values(headers, b"authorization") if b"authorization" in fields else ()
+        credentials = values_of(headers, b"authorization") if b"authorization" in fields else ()
         exchange.handler = handler_of(route, path, credentials)
 
     def _body(self, event: events.DataReceived) -> None:
@@ -374,8 +375,7 @@ class Http2Connection(OpenConnection):
             return  # the client has given it up
         exchange.answer = b"" if exchange.head_only else body
         exchange.since = self._server.now
-        ends = exchange.whole and not exchange.answer and not exchange.trailers
-        self._h2.send_headers(exchange.stream, head, end_stream=ends)
+        self._h2.send_headers(exchange.stream, head, end_stream=exchange.ends_with(0))
         self._send(exchange)
         if exchange.stream in self._exchanges:
             self._server.unsent.keep(exchange, self.give_up)
@@ -395,8 +395,7 @@ class Http2Connection(OpenConnection):
                 break
             part = answer[exchange.sent : exchange.sent + size]
             exchange.sent += len(part)
-            last = exchange.sent == len(answer) and exchange.whole and not exchange.trailers
-            self._h2.send_data(stream, part, end_stream=last)
+            self._h2.send_data(stream, part, end_stream=exchange.ends_with(exchange.sent))
             self._unflushed += len(part)
             if self._unflushed >= BURST:
                 self._flush()
@@ -482,14 +481,10 @@ _TAKERS: Final[dict[type[events.Event], Callable[[Http2Connection, Any], None]]]
 }
 
 
-def _values(headers: Headers, name: bytes) -> list[bytes]:
-    return [value for key, value in headers if key == name]
-
-
 def _exceeds(length: bytes, limit: int) -> bool:
     """Whether a Content-Length is beyond the limit; h2 compares it with what comes."""
     return len(length) > len(str(limit)) or int(length or b"0") > limit
 
 
-def _unanswered(_body: bytes) -> Result:
+def unanswered(_body: bytes) -> Result:
     raise AssertionError

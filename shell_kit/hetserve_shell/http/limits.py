@@ -145,6 +145,10 @@ class Exchange:
     sent: int = 0
     noted: int = 0
 
+    def ends_with(self, sent: int) -> bool:
+        """Whether nothing is to come behind so many bytes of the answer."""
+        return self.whole and not self.trailers and sent == len(self.answer or b"")
+
 
 class Unsent:
     """Answers that clients have not taken, on all connections of a server.
@@ -218,6 +222,10 @@ def find_route(routes: Routes, served: bytes, method: bytes, path: bytes) -> tup
 def handler_of(route: Handler | Guarded, path: bytes, credentials: Sequence[bytes]) -> Handler:
     """What answers one request. credentials: its Authorization headers."""
     return route.asked(path, credentials) if isinstance(route, Guarded) else route
+
+
+def values_of(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
+    return [value for key, value in headers if key == name]
 
 
 def expects_continue(expected: Sequence[bytes]) -> bool:

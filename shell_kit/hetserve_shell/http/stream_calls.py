@@ -61,6 +61,11 @@ class StreamConnection(CallConnection[Headers]):
             log.exception("hearing an answer failed")
             self._give_up(f"hearing the answer failed: {error}")
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._acknowledging is not None:
+            self._acknowledging.cancel()
+        super().connection_lost(exc)
+
     # Inside
 
     def _write(self, _transport: asyncio.Transport, head: Headers, body: bytes | bytearray) -> None:

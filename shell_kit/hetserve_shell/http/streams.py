@@ -15,8 +15,8 @@ from h2 import events
 from h2.errors import ErrorCodes
 
 from hetserve_shell.http import grpc
-from hetserve_shell.http.http2 import BURST, Http2Connection, _values
-from hetserve_shell.http.limits import Exchange, HttpError, as_http_error, expects_continue, too_large
+from hetserve_shell.http.http2 import BURST, Http2Connection, unanswered
+from hetserve_shell.http.limits import Exchange, HttpError, as_http_error, expects_continue, too_large, values_of
 from hetserve_shell.http.takers import Head, Headers, HeadRouter, Taker, refusal, say_gone
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class TakerStreams(Http2Connection):
         super()._end_turn()
 
     def _made(self, event: events.RequestReceived) -> Exchange:
-        made = TakerExchange(event.stream_id, self._server.now, _unhandled, self._server.limits.body)
+        made = TakerExchange(event.stream_id, self._server.now, unanswered, self._server.limits.body)
         pseudo = dict(event.headers)
         path, _, query = pseudo.get(b":path", b"").partition(b"?")
         headers = [header for header in event.headers if header[0][:1] != b":"]
@@ -142,7 +142,7 @@ class TakerStreams(Http2Connection):
             raise too_large(taker.limit)
         if head.is_grpc:
             exchange.limit = head.length or 0
-        if head.get(b"expect") and expects_continue(_values(head.headers, b"expect")):
+        if head.get(b"expect") and expects_continue(values_of(head.headers, b"expect")):
             self._h2.send_headers(exchange.stream, [(b":status", b"100")])
 
     def _grew(self, exchange: Exchange) -> None:
@@ -217,20 +217,12 @@ class StreamReplier:
         return self._connection.blocked or len(exchange.answer or b"") - exchange.sent > BURST
 
     def answer(self, status: int, headers: Headers, body: bytes | bytearray, trailers: Headers = ()) -> None:
-        if self._exchange.answer is not None:
-            self.abort()
-        elif self._exchange.taker is not None:
-            self._connection.release(self._exchange)
+        if self._is_first():
             self._answer(status, headers, body, trailers)
-            self._connection.settle()
 
     def refuse(self, error: HttpError) -> None:
-        if self._exchange.answer is not None:
-            self.abort()
-        elif self._exchange.taker is not None:
-            self._connection.release(self._exchange)
+        if self._is_first():
             self.say(error)
-            self._connection.settle()
 
     def say(self, error: HttpError) -> None:
         """Says what is wrong, whoever has taken the request."""
@@ -265,13 +257,17 @@ class StreamReplier:
             self._connection.reset(self._exchange)
             self._connection.settle()
 
+    def _is_first(self) -> bool:
+        """Whether a whole answer may be said; one that has begun is aborted."""
+        if self._exchange.answer is not None:
+            self.abort()
+            return False
+        return self._connection.release(self._exchange) is not None
+
     def _answer(self, status: int, headers: Headers, body: bytes | bytearray, trailers: Headers = ()) -> None:
         exchange = self._exchange
         exchange.trailers = trailers
         if not exchange.head.is_grpc:
             headers = [*headers, (b"content-length", b"%d" % len(body)), (b"date", self._connection.date)]
         self._connection.say(exchange, status, headers, bytes(body))
-
-
-def _unhandled(_body: bytes) -> bytes:
-    raise AssertionError
+        self._connection.settle()
