@@ -17,7 +17,6 @@ from h2.exceptions import DenialOfServiceError, FrameTooLargeError
 from h2.settings import SettingCodes, Settings
 from hpack import Encoder
 from hpack.hpack import encode_integer
-from hyperframe.frame import Frame, GoAwayFrame
 
 from hetserve_shell.http.limits import ServerLimits
 
@@ -130,12 +129,13 @@ class Frames:
 
 
 class _PlainEncoder(Encoder):
-    """Compresses nothing: heads are short, and a quarter of the time of sending one went into that."""
-
     def encode(self, headers: Iterable[Any], huffman: bool = False) -> bytes:  # noqa: ARG002
-        return b"".join(
-            [b"\0%b%b%b%b" % (_sized(len(name)), name, _sized(len(value)), value) for name, value in headers]
-        )
+        return plain_head(headers)
+
+
+def plain_head(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """A head that is not compressed: it is short, and a quarter of the time of sending one went into that."""
+    return b"".join([b"\0%b%b%b%b" % (_sized(len(name)), name, _sized(len(value)), value) for name, value in headers])
 
 
 def _sized(length: int) -> bytes:
@@ -146,14 +146,6 @@ class _Protocol(H2Connection):
     MAX_CLOSED_STREAMS = 1024
     """Of which it is remembered how they ended: 65,536 would take megabytes of each long connection."""
 
-    def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[events.Event]]:
-        """The library would take nothing more, but a server that parts still answers."""
-        if not self.config.client_side:
-            return super()._receive_goaway_frame(frame)
-        event = events.ConnectionTerminated()
-        event.last_stream_id = frame.last_stream_id
-        return [], [event]
-
 
 WIDEST: Final = 2**31 - 1
 """Bytes that a window can have."""
@@ -161,37 +153,21 @@ WIDEST: Final = 2**31 - 1
 
 def protocol(limits: ServerLimits) -> H2Connection:
     """The server's side of one connection."""
+    # What we send is made by us alone, and need not be looked at as if it came from somewhere else.
+    config = H2Configuration(
+        client_side=False,
+        validate_outbound_headers=False,
+        normalize_outbound_headers=False,
+        normalize_inbound_headers=False,
+    )
+    made = _Protocol(config)
     values = {
         SettingCodes.MAX_CONCURRENT_STREAMS: limits.streams,
         SettingCodes.INITIAL_WINDOW_SIZE: min(limits.body + 1, WIDEST),
         SettingCodes.MAX_HEADER_LIST_SIZE: limits.head,
         SettingCodes.ENABLE_CONNECT_PROTOCOL: 0,
     }
-    return _protocol(values, limits.head, client_side=False)
-
-
-def client_protocol(head: int, window: int) -> H2Connection:
-    """The client's side. head: bytes of an answer's. window: bytes of an answer on their way."""
-    values = {
-        SettingCodes.ENABLE_PUSH: 0,
-        SettingCodes.INITIAL_WINDOW_SIZE: window,
-        SettingCodes.MAX_HEADER_LIST_SIZE: head,
-    }
-    return _protocol(values, head, client_side=True)
-
-
-def _protocol(values: dict[SettingCodes, int], head: int, *, client_side: bool) -> H2Connection:
-    # What we send is made by us alone, and need not be looked at as if it came from somewhere else; and what servers
-    # say that we ask goes to clients as it is.
-    config = H2Configuration(
-        client_side=client_side,
-        validate_outbound_headers=False,
-        normalize_outbound_headers=False,
-        validate_inbound_headers=not client_side,
-        normalize_inbound_headers=False,
-    )
-    made = _Protocol(config)
-    made.local_settings = Settings(client=client_side, initial_values=values)
-    made.decoder.max_header_list_size = head
+    made.local_settings = Settings(client=False, initial_values=values)
+    made.decoder.max_header_list_size = limits.head
     made.encoder = _PlainEncoder()
     return made

@@ -12,6 +12,7 @@ from h2 import events
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.settings import SettingCodes
+from hpack import Encoder
 from hyperframe.frame import GoAwayFrame
 
 from harness import limits
@@ -283,3 +284,74 @@ async def test_an_answer_before_all_of_the_body_has_gone_is_heard() -> None:
 
     async with serving(play) as peer:
         assert (await peer.told(bytes(500_000))).body == b"too large"
+
+
+def raw(kind: int, flags: int, stream: int, content: bytes) -> bytes:
+    return len(content).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + content
+
+
+async def test_heads_may_come_in_parts_and_anything_may_be_padded() -> None:
+    async def play(played: Played, _number: int) -> None:
+        stream = await played.request()
+        block = Encoder().encode([(b":status", b"200"), (b"x", b"y" * 50)])
+        padded = bytes((3,)) + bytes(5) + block[:10] + bytes(3)
+        played.writer.write(raw(1, 0x8 | 0x20, stream, padded) + raw(9, 0, stream, block[10:20]))
+        played.writer.write(raw(9, 0x4, stream, block[20:]) + raw(0, 0x8, stream, b"\2body\0\0"))
+        played.writer.write(raw(99, 0, stream, b"what nobody knows") + raw(0, 0x1, stream, b""))
+        await played.reader.read()
+
+    async with serving(play) as peer:
+        heard = await peer.told()
+        assert (heard.status, dict(heard.headers)[b"x"], heard.body) == (200, b"y" * 50, b"body")
+
+
+@pytest.mark.parametrize("size", [100, 5_000_000])
+async def test_an_answer_of_any_size_goes_through_our_windows(size: int) -> None:
+    async def play(played: Played, _number: int) -> None:
+        for _ in range(2):
+            stream = await played.request()
+            played.h2.send_headers(stream, WELL)
+            left = size
+            while left:
+                if part := min(left, played.h2.local_flow_control_window(stream), 16_384):
+                    played.h2.send_data(stream, bytes(part), end_stream=part == left)
+                    left -= part
+                    played.flush()
+                else:
+                    played.h2.receive_data(await played.reader.read(65_536))
+            await played.writer.drain()
+        await played.reader.read()
+
+    async with serving(play) as peer:
+        for _ in range(2):
+            assert len((await peer.told()).body) == size
+        assert peer.connections == 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(b"\xff\xff\xff\0\0\0\0\0\1", id="a huge frame"),
+        pytest.param(raw(5, 4, 1, bytes(8)), id="a push"),
+        pytest.param(raw(0, 1, 1, b"x"), id="content before a head"),
+        pytest.param(raw(1, 0, 1, b"\x88") + raw(0, 1, 1, b"x"), id="a head that does not go on"),
+        pytest.param(raw(1, 0, 1, b"\x88") + raw(9, 0, 1, bytes(16_000)) * 5, id="an endless head"),
+        pytest.param(raw(1, 4, 1, Encoder().encode([(b"x", b"y")])), id="no status"),
+        pytest.param(raw(1, 4, 1, Encoder().encode([(b":status", b"x")])), id="a status that is none"),
+        pytest.param(raw(1, 0xC, 1, b""), id="padding of nothing"),
+        pytest.param(b"HTTP/1.1 505 What?\r\n\r\n", id="another protocol"),
+    ],
+)
+async def test_who_breaks_the_protocol_is_lost_and_its_connection_ends(said: bytes) -> None:
+    async def play(played: Played, _number: int) -> None:
+        await played.request()
+        played.writer.write(said)
+        with suppress(ConnectionError):
+            await played.reader.read()
+        ended.set()
+
+    ended = asyncio.Event()
+    async with serving(play) as peer:
+        assert (await peer.told()).failure is Failure.LOST
+        async with asyncio.timeout(limits.ANSWER):
+            await ended.wait()
