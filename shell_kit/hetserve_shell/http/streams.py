@@ -6,6 +6,7 @@ Of gRPC, the router of heads is asked once a message's prefix has come, so that 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -22,6 +23,7 @@ from hetserve_shell.http.takers import Head, Headers, HeadRouter, Taker, refusal
 if TYPE_CHECKING:
     from hetserve_shell.http.server import HttpServer
 
+_VISIBLE: Final = re.compile(rb"[!-~]*")
 _LENGTH: Final = 19
 """Digits of a length at most."""
 
@@ -121,7 +123,7 @@ class TakerStreams(Http2Connection):
     def _route(self, exchange: Exchange, _headers: Headers) -> None:
         made = cast("TakerExchange", exchange)
         head, length = made.head, made.head.get(b"content-length")
-        if any(byte <= 0x20 or byte >= 0x7F for byte in (*head.path, *head.query)):
+        if not (_VISIBLE.fullmatch(head.path) and _VISIBLE.fullmatch(head.query)):
             raise HttpError(HTTPStatus.BAD_REQUEST, "the path: must have neither blanks nor what is not ASCII")
         if length.isdigit() and len(length) < _LENGTH:
             head.length = int(length)
