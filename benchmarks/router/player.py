@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from hetserve_shell.http.calls import Call, Upstream
+from hetserve_shell.http.calls import Call, ClientConnection, Upstream
 from hetserve_shell.http.takers import Headers
 from hetserve_worker.main import PreciseSelector
 
@@ -76,7 +76,7 @@ class Play:
     began: float = 0.0
     _open: dict[int, Call] = field(default_factory=dict)
     _next: int = 0
-    _upstream: Upstream | None = None
+    _upstream: Upstream[bytes] | None = None
     _over: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -89,7 +89,7 @@ class Play:
 
     async def run(self) -> None:
         """Returns when everything is answered, or it has stopped."""
-        self._upstream = Upstream(*self.target.address)
+        self._upstream = Upstream(*self.target.address, connects=ClientConnection)
         self.began = time.perf_counter()
         self._send_due()
         await self._over.wait()

@@ -23,6 +23,7 @@ class Asked(Enum):
     SERVER_METADATA = "server metadata"
     LIVE = "health of the router"
     READY = "readiness of the router"
+    HEALTH = "health of the router, by gRPC"
     MODEL_METADATA = "metadata of a model"
     MODEL_READY = "readiness of a model"
     INFER = "inference"
@@ -42,7 +43,29 @@ _SERVER: Final = {
     b"/v2/health/live": RequestTarget(Asked.LIVE),
     b"/v2/health/ready": RequestTarget(Asked.READY),
 }
+_RPC: Final = {
+    b"/inference.GRPCInferenceService/%b" % name: RequestTarget(asked)
+    for name, asked in {
+        b"ServerLive": Asked.LIVE,
+        b"ServerReady": Asked.READY,
+        b"ServerMetadata": Asked.SERVER_METADATA,
+        b"ModelReady": Asked.MODEL_READY,
+        b"ModelMetadata": Asked.MODEL_METADATA,
+        b"ModelInfer": Asked.INFER,
+    }.items()
+} | {b"/grpc.health.v1.Health/Check": RequestTarget(Asked.HEALTH)}
 _OF_A_MODEL: Final = {b"": Asked.MODEL_METADATA, b"ready": Asked.MODEL_READY, b"infer": Asked.INFER}
+
+
+def rpc_target_of(path: bytes) -> RequestTarget:
+    """What a method of gRPC asks for; the model is in its message. Raises HttpError."""
+    found = _RPC.get(path)
+    if found is None:
+        there = ", ".join(name.decode() for name in _RPC)
+        raise HttpError(
+            HTTPStatus.NOT_IMPLEMENTED, f"method {path[:200].decode('latin-1')}: is not served; there are {there}"
+        )
+    return found
 
 
 def target_of(path: bytes) -> RequestTarget:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import quote
 
 from hetserve.api import names
+from hetserve.api.service.dispatch import DispatchPorts
 from hetserve.base.units import Millionths
 from hetserve.objects.metadata import RawObject
 from hetserve.objects.pod import Pod
@@ -125,14 +126,15 @@ class ServingCluster(ServiceDiscovery):
                 "ReplicaSet %s/%s: cannot be read, so its pods get no query: %s", namespace, name, answer.status
             )
 
-    def instances(self, ports: dict[Key, int]) -> ServingInstances:
+    def instances(self, ports: Mapping[Key, DispatchPorts]) -> ServingInstances:
         """Pods of our Deployments, with an address. ports: of each service with dispatch."""
         found = ServingInstances()
         for pod in self.pods:
             if pod.key not in ports or not pod.ip or not self._is_ours(pod):
                 continue
+            on = ports[pod.key]
             if pod.ready and not pod.terminating:
-                address = InstanceAddress(pod.uid, pod.name, pod.type, pod.ip, ports[pod.key])
+                address = InstanceAddress(pod.uid, pod.name, pod.type, pod.ip, on.http, on.grpc)
                 found.ready.setdefault(pod.key, []).append(address)
             else:
                 found.draining.add(pod.uid)

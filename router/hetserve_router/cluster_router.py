@@ -73,8 +73,7 @@ class ClusterRouter:
         if self.cluster.redeclared.is_set():
             self.cluster.redeclared.clear()
             self.router.declare(self.cluster.specs())
-        ports = {key: one.spec.dispatch.ports.http for key, one in self.router.services.items()}
-        found = self.cluster.instances({key: port for key, port in ports.items() if port is not None})
+        found = self.cluster.instances({key: one.spec.dispatch.ports for key, one in self.router.services.items()})
         self.router.stand(found.ready, found.draining)
 
     def _part(self) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-import orjson
-
-from hetserve.routing.actions import Drop, Failure, Status
-from hetserve_router.inference import InferenceFacts, read_inference
-from hetserve_shell.http.calls import Call, CallFailure
+from hetserve.base.failures import Failure
+from hetserve.routing.actions import Drop, Status
+from hetserve_router.inference import ITEMS, InferenceFacts, read_inference
+from hetserve_router.inference_messages import read_message, read_name
+from hetserve_router.instances import ModelQuestion
+from hetserve_shell.http.calls import Call
+from hetserve_shell.http.grpc import http_status
 from hetserve_shell.http.limits import HttpError
 from hetserve_shell.http.takers import Head, Headers, Replier
 
@@ -17,20 +19,6 @@ if TYPE_CHECKING:
     from hetserve_router.instances import InstanceLink
     from hetserve_router.served import ServedService
 
-PASSED_ON: Final = frozenset(
-    (
-        b"content-type",
-        b"accept",
-        b"content-encoding",
-        b"inference-header-content-length",
-        b"authorization",
-        b"x-request-id",
-        b"traceparent",
-        b"tracestate",
-        b"baggage",
-    )
-)
-"""Headers of a query that its instance gets."""
 _OF_A_HOP: Final = frozenset(
     (
         b"connection",
@@ -44,9 +32,6 @@ _OF_A_HOP: Final = frozenset(
         b"server-timing",
     )
 )
-JSON: Final = ((b"content-type", b"application/json"),)
-FORWARDED: Final = 1 << 20
-"""Bytes of an instance's answer about its model at most."""
 FORWARDED_WITHIN: Final = 5.0
 WHOLE: Final = 64 * 1024
 """Bytes of an answer up to which it is sent at once."""
@@ -57,11 +42,6 @@ HTTP_STATUS: Final = {
     Status.DEADLINE_EXCEEDED: HTTPStatus.GATEWAY_TIMEOUT,
     Status.INSTANCE_FAILED: HTTPStatus.BAD_GATEWAY,
     Status.TOO_LARGE: HTTPStatus.BAD_REQUEST,
-}
-_FAILURES: Final = {
-    CallFailure.NOT_SENT: Failure.NOT_SENT,
-    CallFailure.CLOSED_UNANSWERED: Failure.CLOSED_UNANSWERED,
-    CallFailure.LOST: Failure.LOST,
 }
 
 
@@ -118,10 +98,7 @@ class QueryExchange:
         head = self._head
         try:
             if self.facts is None:
-                get = head.get
-                self.facts = read_inference(
-                    body, get(b"hetserve-items"), get(b"inference-header-content-length"), get(b"content-encoding")
-                )
+                self.facts = self._read(head, body)
             if head.length is None:
                 self._service.hold_more(len(body))
                 self._held = len(body)
@@ -152,8 +129,7 @@ class QueryExchange:
         """Gives the query to an instance."""
         self.instance, self.asked, self.sent = instance, instance.name, now
         self._pieces, self._size, self.status = [], 0, 0
-        request = _request(self._head, self._head.method, instance.host, len(self._body))
-        self._call = instance.upstream.send(request, self._body, self)
+        self._call = instance.send(self._head, self._head.method, self._body, self)
 
     def refuse(self, action: Drop) -> None:
         """Ends the query without an instance's answer."""
@@ -166,10 +142,8 @@ class QueryExchange:
         if self._begun:
             reply.abort()
             return
-        headers = [*JSON]
-        if action.retry_after is not None:
-            headers.append((b"retry-after", b"%d" % max(1, round(action.retry_after))))
-        reply.answer(status, headers, orjson.dumps({"error": f"{self._service.title}: {action.reason}"}))
+        again = None if action.retry_after is None else max(1, round(action.retry_after))
+        reply.refuse(HttpError(status, f"{self._service.title}: {action.reason}", retry_after=again))
 
     def abandon(self) -> None:
         """Awaits no answer any more."""
@@ -196,23 +170,34 @@ class QueryExchange:
         if self._size > WHOLE:
             self._begin(self.reply)
 
-    def on_end(self) -> None:
+    def on_end(self, trailers: Headers = ()) -> None:
         self._call = None
         reply = self.reply
         if reply is not None:
             if self._begun:
-                reply.end()
+                reply.end(trailers)
             else:
-                reply.answer(self.status, self._answer_headers(), b"".join(self._pieces))
+                reply.answer(self.status, self._answer_headers(), b"".join(self._pieces), trailers)
         self._pieces = []
+        if self._head.is_grpc and self.status == HTTPStatus.OK:
+            self.status = http_status(trailers or self._headers)
         self._service.answered(self)
 
-    def on_failed(self, failure: CallFailure, reason: str) -> None:
+    def on_failed(self, failure: Failure, reason: str) -> None:
         self._call = None
         # An answer of which the client has seen a part cannot come from elsewhere.
-        self._service.failed(self, Failure.LOST if self._begun else _FAILURES[failure], reason)
+        self._service.failed(self, Failure.LOST if self._begun else failure, reason)
 
     # Inside
+
+    def _read(self, head: Head, body: bytes | bytearray) -> InferenceFacts:
+        get = head.get
+        if not head.is_grpc:
+            coding = get(b"content-encoding")
+            return read_inference(body, get(ITEMS), get(b"inference-header-content-length"), coding)
+        model, facts = read_message(body, get(ITEMS), get(b"grpc-timeout"))
+        self._service.check_model(model)
+        return facts
 
     def _read_on(self) -> None:
         """What nobody waits for is read to its end: the instance is free then."""
@@ -249,60 +234,39 @@ class QueryExchange:
 class ForwardedExchange:
     """A request about the model that any instance answers, and that is no query."""
 
-    __slots__ = ("_answer", "_call", "_head", "_headers", "_instance", "_reply", "_service", "_status", "limit")
+    __slots__ = ("_head", "_instance", "_question", "_reply", "_service", "limit")
 
     def __init__(self, service: ServedService, head: Head, instance: InstanceLink) -> None:
         self._service, self._head, self._instance = service, head, instance
         self.limit = WHOLE
-        self._call: Call | None = None
+        self._question: ModelQuestion | None = None
         self._reply: Replier | None = None
-        self._status, self._answer = 0, bytearray()
-        self._headers: Headers = ()
 
-    def take(self, _body: bytes | bytearray, reply: Replier) -> None:
-        self._reply = reply
+    def take(self, body: bytes | bytearray, reply: Replier) -> None:
+        head, self._reply = self._head, reply
+        if head.is_grpc:
+            self._service.check_model(read_name(body))
         # Not HEAD, which few instances know; who asked for a head gets no more.
-        request = _request(self._head, b"GET", self._instance.host, 0)
-        self._call = self._instance.upstream.send(request, b"", self)
+        method = b"POST" if head.is_grpc else b"GET"
+        self._question = ModelQuestion(self._heard)
+        self._question.ask(self._instance, head, method, body if head.is_grpc else b"")
         self._service.later(FORWARDED_WITHIN, lambda: self._give_up(f"no answer within {FORWARDED_WITHIN:g} s"))
 
     def gone(self) -> None:
         self._reply = None
         self._give_up("")
 
-    def on_head(self, status: int, headers: Headers) -> None:
-        self._status, self._headers = status, headers
-
-    def on_piece(self, piece: bytes) -> None:
-        self._answer += piece
-        if len(self._answer) > FORWARDED:
-            self._give_up(f"an answer of more than {FORWARDED} bytes")
-
-    def on_end(self) -> None:
-        self._call = None
-        self._end(self._status, [header for header in self._headers if header[0] not in _OF_A_HOP], self._answer)
-
-    def on_failed(self, _failure: CallFailure, reason: str) -> None:
-        self._call = None
-        self._give_up(reason)
-
     def _give_up(self, reason: str) -> None:
-        call, self._call = self._call, None
-        if call is not None:
-            call.cancel()
-        error = {"error": f"{self._service.title}: instance {self._instance.name}: {reason}"}
-        self._end(HTTPStatus.BAD_GATEWAY, JSON, orjson.dumps(error))
+        if self._question is not None:
+            self._question.give_up(reason)
 
-    def _end(self, status: int, headers: Headers, body: bytes | bytearray) -> None:
+    def _heard(self, answer: ModelQuestion) -> None:
         reply, self._reply = self._reply, None
-        if reply is not None:
-            reply.answer(status, headers, body)
-
-
-def _request(head: Head, method: bytes, host: bytes, length: int) -> bytes:
-    """The head of a request that an instance gets in place of a client's."""
-    target = b"%b?%b" % (head.path, head.query) if head.query else head.path
-    lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\ncontent-length: %d\r\n" % (method, target, host, length)]
-    lines += [b"%b: %b\r\n" % header for header in head.headers if header[0] in PASSED_ON]
-    lines.append(b"\r\n")
-    return b"".join(lines)
+        if reply is None:
+            return
+        if answer.failed:
+            why = f"{self._service.title}: instance {self._instance.name}: {answer.failed}"
+            reply.refuse(HttpError(HTTPStatus.BAD_GATEWAY, why))
+        else:
+            headers = [header for header in answer.headers if header[0] not in _OF_A_HOP]
+            reply.answer(answer.status, headers, answer.body, answer.trailers)

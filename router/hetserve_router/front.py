@@ -15,27 +15,36 @@ from urllib.parse import unquote
 import orjson
 
 from hetserve_router.access_log import AccessLog
-from hetserve_router.addresses import Asked, service_of, target_of
-from hetserve_router.exchange import JSON, ForwardedExchange, QueryExchange
+from hetserve_router.addresses import Asked, rpc_target_of, service_of, target_of
+from hetserve_router.exchange import ForwardedExchange, QueryExchange
 from hetserve_router.inference import InferenceFacts
 from hetserve_router.served import ServedService
 from hetserve_services.facts import Key
+from hetserve_shell.http import grpc
 from hetserve_shell.http.limits import BodyBudget, HttpError
 from hetserve_shell.http.takers import Head, Replier, Taker
 
 ANOTHER_LEADS: Final = "another replica of the router leads"
+_OWN: Final = frozenset((Asked.LIVE, Asked.READY, Asked.HEALTH, Asked.SERVER_METADATA))
+"""What the router answers itself, whether or not it serves."""
+JSON: Final = ((b"content-type", b"application/json"),)
 
 
 @dataclass(slots=True, eq=False)
 class OwnAnswer:
-    """What the router says itself."""
+    """What the router says itself. status, body: over HTTP. message: over gRPC."""
 
     status: int
     body: bytes
+    message: bytes
+    is_grpc: bool
     limit: int = 0
 
     def take(self, _body: bytes | bytearray, reply: Replier) -> None:
-        reply.answer(self.status, JSON, self.body)
+        if self.is_grpc:
+            reply.answer(HTTPStatus.OK, (grpc.CONTENT_TYPE,), grpc.framed(self.message), grpc.WELL)
+        else:
+            reply.answer(self.status, JSON, self.body)
 
     def gone(self) -> None:
         """Nothing was promised."""
@@ -58,11 +67,12 @@ class Front:
     budget: BodyBudget = field(default_factory=lambda: BodyBudget(0))
     ending: bool = False
     _about: bytes = field(init=False)
+    _about_message: bytes = field(init=False)
 
     def __post_init__(self) -> None:
-        self._about = orjson.dumps(
-            {"name": "hetserve", "version": version("hetserve"), "extensions": ["binary_tensor_data"]}
-        )
+        name, number = "hetserve", version("hetserve")
+        self._about = orjson.dumps({"name": name, "version": number, "extensions": ["binary_tensor_data"]})
+        self._about_message = grpc.field(1, name) + grpc.field(2, number)
 
     def asked(self, head: Head) -> Taker:
         """Who takes a request. Raises HttpError."""
@@ -77,32 +87,27 @@ class Front:
             raise
 
     def _taker(self, head: Head) -> Taker:
-        target = target_of(head.path)
-        asked = target.asked
-        if asked is Asked.LIVE:
-            return self._own(head, {"live": True})
+        target = rpc_target_of(head.path) if head.is_grpc else target_of(head.path)
         serves = self.serves()
-        if asked is Asked.READY:
-            ready = serves and not self.ending
-            return self._own(head, {"ready": ready}, HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE)
-        if asked is Asked.SERVER_METADATA:
-            _only(head, b"GET", b"HEAD")
-            return OwnAnswer(HTTPStatus.OK, self._about)
+        if target.asked in _OWN:
+            return self._own(head, target.asked, serves and not self.ending)
         if not serves:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, ANOTHER_LEADS, retry_after=1, closes=True)
         self.asked_at = time.monotonic()
         service = self._service(head)
+        if head.is_grpc:
+            return self._of_the_model(service, head, target.asked)
         if _climbs(head.path):
             raise HttpError(HTTPStatus.BAD_REQUEST, f"path {_shown(head.path)}: must have no segment . or ..")
-        if asked is Asked.OTHER:
+        if target.asked is Asked.OTHER:
             return self._other(service, head)
-        if target.model != service.model:
-            raise HttpError(
-                HTTPStatus.NOT_FOUND, f"model {target.model[:100]}: {service.title} serves model {service.model}"
-            )
+        service.check_model(target.model)
+        _only(head, *((b"POST",) if target.asked is Asked.INFER else (b"GET", b"HEAD")))
+        return self._of_the_model(service, head, target.asked)
+
+    def _of_the_model(self, service: ServedService, head: Head, asked: Asked) -> Taker:
         if asked is Asked.INFER:
             return self._query(service, head)
-        _only(head, b"GET", b"HEAD")
         instance = service.any_instance()
         if instance is None:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"{service.title}: no instance is ready", retry_after=5)
@@ -110,6 +115,18 @@ class Front:
 
     def _key(self, head: Head) -> Key:
         return service_of(head.get(b"hetserve-service"), head.get(b"host"), self.namespaces, self.domain)
+
+    def _own(self, head: Head, asked: Asked, ready: bool) -> Taker:
+        said = {
+            Asked.LIVE: ({"live": True}, HTTPStatus.OK, 1),
+            Asked.READY: ({"ready": ready}, HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE, ready),
+            Asked.HEALTH: ({}, HTTPStatus.OK, 1 if ready else 2),
+        }.get(asked)
+        if not head.is_grpc:
+            _only(head, b"GET", b"HEAD")
+        if said is None:
+            return OwnAnswer(HTTPStatus.OK, self._about, self._about_message, head.is_grpc)
+        return OwnAnswer(said[1], orjson.dumps(said[0]), grpc.field(1, said[2]), head.is_grpc)
 
     def _service(self, head: Head) -> ServedService:
         key = self._key(head)
@@ -119,20 +136,16 @@ class Front:
                 HTTPStatus.NOT_FOUND,
                 f"service {'/'.join(key)[:300]}: this router dispatches to no service of that name",
             )
-        if service.spec.dispatch.ports.http is None:
+        ports = service.spec.dispatch.ports
+        if (ports.grpc if head.is_grpc else ports.http) is None:
+            other, this, port = ("HTTP", "gRPC", "grpc") if head.is_grpc else ("gRPC", "HTTP", "http")
             raise HttpError(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-                f"{service.title}: is asked by gRPC only; set spec.dispatch.ports.http to serve HTTP",
+                f"{service.title}: is asked by {other} only; set spec.dispatch.ports.{port} to serve {this}",
             )
         return service
 
-    @staticmethod
-    def _own(head: Head, said: dict[str, bool], status: HTTPStatus = HTTPStatus.OK) -> Taker:
-        _only(head, b"GET", b"HEAD")
-        return OwnAnswer(status, orjson.dumps(said))
-
     def _query(self, service: ServedService, head: Head, facts: InferenceFacts | None = None) -> Taker:
-        _only(head, b"POST")
         service.admit(head.length)
         if self.budget.used + (head.length or 0) > self.budget.limit:
             why = f"the queries of all services hold {self.budget.used} bytes; at most {self.budget.limit} may"
@@ -143,6 +156,7 @@ class Front:
         path = head.path.decode("latin-1")
         for prefix in service.spec.dispatch.paths:
             if path == prefix or path.startswith(f"{prefix.rstrip('/')}/"):
+                _only(head, b"POST")
                 return self._query(service, head, InferenceFacts(1))
         raise HttpError(
             HTTPStatus.NOT_FOUND,

@@ -47,7 +47,7 @@ def read_inference(body: bytes | bytearray, items: bytes, json_length: bytes, en
     items, json_length, encoding: its headers ITEMS, JSON_LENGTH and Content-Encoding, empty where absent. Raises
     HttpError: 400 for what cannot be read, 415 for a compressed body without ITEMS.
     """
-    told = _items(items) if items else None
+    told = told_items(items) if items else None
     if encoding and encoding.lower() != b"identity":
         if told is None:
             raise HttpError(
@@ -62,7 +62,8 @@ def read_inference(body: bytes | bytearray, items: bytes, json_length: bytes, en
     return _parsed(bytes(part), told)
 
 
-def _items(value: bytes) -> int:
+def told_items(value: bytes) -> int:
+    """Items as the header ITEMS says. Raises HttpError."""
     if value.isdigit() and len(value) <= 10 and 1 <= int(value) <= MOST_ITEMS:
         return int(value)
     raise _wrong(f"header {_text(ITEMS)} {_text(value)!r}: must be a whole number of items from 1 to {MOST_ITEMS}")
@@ -83,7 +84,7 @@ def _glimpsed(head: bytes) -> int:
             f"{LOOKED_AT}: say in the header {_text(ITEMS)} how many items the query has, or write the shape before "
             "the data"
         )
-    return 1 if shape[1] is None else _counted(int(shape[1]))
+    return 1 if shape[1] is None else counted(int(shape[1]))
 
 
 def _parsed(text: bytes, told: int | None) -> InferenceFacts:
@@ -100,7 +101,7 @@ def _parsed(text: bytes, told: int | None) -> InferenceFacts:
         raise _wrong("parameters: must be an object")
     return InferenceFacts(
         _first_size(request.get("inputs")) if told is None else told,
-        _timeout(parameters.get("timeout")),
+        told_timeout(parameters.get("timeout")),
         parameters.get("sequence_id") not in (None, 0, ""),
     )
 
@@ -114,17 +115,18 @@ def _first_size(inputs: Any) -> int:
         return 1
     if not isinstance(shape, list) or type(shape[0]) is not int:
         raise _wrong("inputs[0].shape: must be a list of whole numbers")
-    return _counted(shape[0])
+    return counted(shape[0])
 
 
-def _counted(size: int) -> int:
+def counted(size: int) -> int:
+    """Items as a shape says. Raises HttpError."""
     if 1 <= size <= MOST_ITEMS:
         return size
     raise _wrong(f"inputs[0].shape[0] {size}: must be from 1 to {MOST_ITEMS}")
 
 
-def _timeout(value: Any) -> Seconds | None:
-    """Of the parameter `timeout`, microseconds as in Triton; 0: none."""
+def told_timeout(value: Any) -> Seconds | None:
+    """Of the parameter `timeout`, microseconds as in Triton; 0: none. Raises HttpError."""
     if value is None or value == 0:
         return None
     if type(value) is int and 0 < value < 2**63:

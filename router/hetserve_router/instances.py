@@ -4,28 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from hetserve_shell.http.calls import Call, CallFailure, Upstream
-from hetserve_shell.http.takers import Headers
+from hetserve.base.failures import Failure
+from hetserve_shell.http import grpc
+from hetserve_shell.http.calls import AnswerListener, Call, ClientConnection, Upstream
+from hetserve_shell.http.stream_calls import StreamConnection
+from hetserve_shell.http.takers import Head, Headers
 
 if TYPE_CHECKING:
     from hetserve_router.exchange import QueryExchange
 
+PASSED_ON: Final = frozenset(
+    (
+        b"content-type",
+        b"accept",
+        b"content-encoding",
+        b"inference-header-content-length",
+        b"authorization",
+        b"x-request-id",
+        b"traceparent",
+        b"tracestate",
+        b"baggage",
+    )
+)
+"""Headers of a query that its instance gets."""
+MOST_ANSWERED: Final = 1 << 20
+"""Bytes of an instance's answer about its model at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class InstanceAddress:
-    """An instance that may be asked. uid: of its pod; name: what clients and metrics see."""
+    """An instance that may be asked. uid: of its pod; name: what clients and metrics see.
+
+    port, grpc_port: on which it speaks HTTP and gRPC; None: it does not.
+    """
 
     uid: str
     name: str
     type: str
     host: str
-    port: int
+    port: int | None
+    grpc_port: int | None = None
 
 
 class InstanceLink:
-    """number: the core's. host: as requests name it. row: of its figures.
+    """number: the core's. row: of its figures.
 
     query: that it serves; counted: until when that is in its figures [s]. is_draining: it gets none, also before the
     core knows it. failure: what was heard of it last, if that is one. has_left: once it serves none it is forgotten.
@@ -40,44 +64,95 @@ class InstanceLink:
     def __init__(self, number: int, address: InstanceAddress, row: int) -> None:
         self.number, self.address, self.row = number, address, row
         self.name = address.name
-        self.upstream = Upstream(address.host, address.port)
+        self._http = Upstream(address.host, address.port or 0, connects=ClientConnection)
+        self._grpc = Upstream(address.host, address.grpc_port or 0, connects=StreamConnection)
         shown = f"[{address.host}]" if ":" in address.host else address.host
-        self.host = f"{shown}:{address.port}".encode()
+        self._host, self._authority = (f"{shown}:{port}".encode() for port in (address.port, address.grpc_port))
+
+    def send(self, head: Head, method: bytes, body: bytes | bytearray, listener: AnswerListener) -> Call:
+        """Asks the instance in the protocol of the client. head: of the client's request."""
+        headers = [header for header in head.headers if header[0] in PASSED_ON]
+        if head.is_grpc:
+            start = (
+                (b":method", b"POST"),
+                (b":scheme", b"http"),
+                (b":path", head.path),
+                (b":authority", self._authority),
+            )
+            return self._grpc.send([*start, (b"te", b"trailers"), *headers], body, listener)
+        target = b"%b?%b" % (head.path, head.query) if head.query else head.path
+        lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\ncontent-length: %d\r\n" % (method, target, self._host, len(body))]
+        lines += [b"%b: %b\r\n" % header for header in headers]
+        lines.append(b"\r\n")
+        return self._http.send(b"".join(lines), body, listener)
+
+    def close(self) -> None:
+        """Closes the connections on which nothing is asked."""
+        self._http.close()
+        self._grpc.close()
 
     def probe(
         self, model: str, heard: Callable[[bool], None], later: Callable[[float, Callable[[], None]], object]
     ) -> None:
         """Asks whether the model is ready; says so once, within a second. later: as the loop's `call_later`."""
-        request = b"GET /v2/models/%b/ready HTTP/1.1\r\nhost: %b\r\n\r\n" % (model.encode(), self.host)
-        probe = _Probe(heard)
-        probe.call = self.upstream.send(request, b"", probe)
-        later(1.0, probe.give_up)
+        if self.address.port is not None:
+            head, body = Head(b"GET", b"/v2/models/%b/ready" % model.encode(), b"", (), 0), b""
+        else:
+            head = Head(b"POST", grpc.MODEL_READY, b"", (grpc.CONTENT_TYPE,), None, is_grpc=True)
+            body = grpc.framed(grpc.field(1, model))
+        question = ModelQuestion(lambda answer: heard(answer.is_yes))
+        question.ask(self, head, head.method, body)
+        later(1.0, lambda: question.give_up("no answer within a second"))
 
 
-class _Probe:
-    def __init__(self, heard: Callable[[bool], None]) -> None:
-        self._heard: Callable[[bool], None] | None = heard
-        self._status = 0
-        self.call: Call | None = None
+class ModelQuestion:
+    """A request to an instance that is no query, and its whole answer; `heard` is called once.
 
-    def on_head(self, status: int, _headers: Headers) -> None:
-        self._status = status
+    failed: why there is no answer; empty: there is one.
+    """
+
+    def __init__(self, heard: Callable[[ModelQuestion], None]) -> None:
+        self._heard: Callable[[ModelQuestion], None] | None = heard
+        self._call: Call | None = None
+        self._is_grpc = False
+        self.status, self.body, self.failed = 0, bytearray(), ""
+        self.headers: Headers = ()
+        self.trailers: Headers = ()
+
+    @property
+    def is_yes(self) -> bool:
+        """Whether it says that something is ready."""
+        if self._is_grpc:
+            return not self.failed and bytes(self.body) == grpc.framed(grpc.field(1, 1))
+        return not self.failed and 200 <= self.status < 300
+
+    def ask(self, instance: InstanceLink, head: Head, method: bytes, body: bytes | bytearray) -> None:
+        self._is_grpc = head.is_grpc
+        self._call = instance.send(head, method, body, self)
+
+    def give_up(self, reason: str) -> None:
+        """Waits no longer."""
+        if self._call is not None and self._heard is not None:
+            self._call.cancel()
+        self._end(reason)
+
+    def on_head(self, status: int, headers: Headers) -> None:
+        self.status, self.headers = status, headers
 
     def on_piece(self, piece: bytes) -> None:
-        """Only the status counts."""
+        self.body += piece
+        if len(self.body) > MOST_ANSWERED:
+            self.give_up(f"an answer of more than {MOST_ANSWERED} bytes")
 
-    def on_end(self) -> None:
-        self._say(200 <= self._status < 300)
+    def on_end(self, trailers: Headers = ()) -> None:
+        self.trailers = trailers
+        self._end("")
 
-    def on_failed(self, _failure: CallFailure, _reason: str) -> None:
-        self._say(False)
+    def on_failed(self, _failure: Failure, reason: str) -> None:
+        self._end(reason)
 
-    def give_up(self) -> None:
-        if self._heard is not None and self.call is not None:
-            self.call.cancel()
-        self._say(False)
-
-    def _say(self, is_ready: bool) -> None:
+    def _end(self, failed: str) -> None:
         heard, self._heard = self._heard, None
         if heard is not None:
-            heard(is_ready)
+            self.failed = failed
+            heard(self)

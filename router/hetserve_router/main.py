@@ -77,13 +77,15 @@ def _files(settings: RouterSettings, manifests: tuple[str, ...], instances: Path
         raise click.UsageError(str(error)) from None
     addresses: dict[Key, list[InstanceAddress]] = {}
     for key, one in found:
-        addresses.setdefault(key, []).append(InstanceAddress(one.name, one.name, one.type, *one.address))
+        addresses.setdefault(key, []).append(
+            InstanceAddress(one.name, one.name, one.type, *one.address, one.address[1])
+        )
     return serve_files(settings, specs, addresses)
 
 
 def _specs(manifests: tuple[str, ...], settings: RouterSettings) -> list[ServedSpec]:
     """A service that declares no dispatch is served by the defaults: whoever names its instances wants that."""
-    default = DispatchSpec(ports=DispatchPorts(http=80))
+    default = DispatchSpec(ports=DispatchPorts(http=80, grpc=80))
     return [
         ServedSpec(facts, service.spec.dispatch or default)
         for service, facts in services_of(manifests, settings.max_slowdown)

@@ -109,7 +109,7 @@ class Router:
         probes = probe_server(self.text, self.not_ready, observed_routes(self.front), limits, check=self._check)
         rotating: asyncio.Task[None] | None = None
         if tls is not None:
-            files = TlsFiles(tls.certificate, tls.key, tls.client_ca, protocols=("http/1.1",))
+            files = TlsFiles(tls.certificate, tls.key, tls.client_ca)
             rotation = Rotation(files, on_trust=self.part)
             await queries.start(self._listen("tls", tls.port), over(rotation))
             rotating = asyncio.create_task(rotation.run())

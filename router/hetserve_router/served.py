@@ -14,12 +14,13 @@ from typing import Any
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.model_profile import ModelProfile
 from hetserve.api.service.dispatch import DispatchSpec
+from hetserve.base.failures import Failure
 from hetserve.base.units import Seconds, parse_duration
 from hetserve.demand import contract
 from hetserve.dispatch import make_policy
 from hetserve.planning.offers import namespace_of
 from hetserve.profiles import LatencyProfile, profile_from_spec
-from hetserve.routing.actions import Abandon, Action, Drop, Failure, Probe, Send, WakeAt
+from hetserve.routing.actions import Abandon, Action, Drop, Probe, Send, WakeAt
 from hetserve.routing.predictions import routed_service
 from hetserve.routing.router import QueueLimits, ServiceRouter
 from hetserve.serving.services import Service
@@ -123,6 +124,11 @@ class ServedService:
     @property
     def model(self) -> str:
         return self.spec.facts.model
+
+    def check_model(self, name: str) -> None:
+        """Raises HttpError for another model than the service's."""
+        if name != self.model:
+            raise HttpError(HTTPStatus.NOT_FOUND, f"model {name[:100]}: {self.title} serves model {self.model}")
 
     # What a service holds
 
@@ -299,7 +305,7 @@ class ServedService:
     def _retire(self, link: InstanceLink) -> None:
         if link.has_left and link.query is None:
             del self._links[link.number]
-            link.upstream.close()
+            link.close()
             if all(other.row != link.row for other in self._links.values()):
                 self._table.seats[link.row].gone_at, self._table.in_flight[link.row] = self.now(), 0
 

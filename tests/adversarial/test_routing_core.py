@@ -6,8 +6,9 @@ import math
 
 import pytest
 
+from hetserve.base.failures import Failure
 from hetserve.dispatch import make_policy
-from hetserve.routing.actions import Drop, Failure, Send, Status, WakeAt
+from hetserve.routing.actions import Drop, Send, Status, WakeAt
 from hetserve.routing.router import LEAST_HANG, SEEN_PER_INSTANCE, QueueLimits, ServiceRouter
 from hetserve.serving.services import Service
 from testing.dispatching import system

@@ -10,7 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness import limits
-from hetserve_shell.http.calls import CallFailure, Upstream
+from hetserve.base.failures import Failure
+from hetserve_shell.http.calls import ClientConnection, Upstream
 from hetserve_shell.http.limits import ServerLimits
 from hetserve_shell.http.takers import Headers
 from http_clients import chunked
@@ -113,10 +114,10 @@ class Heard:
     def on_piece(self, piece: bytes) -> None:
         self.body += piece
 
-    def on_end(self) -> None:
+    def on_end(self, _trailers: Headers = ()) -> None:
         self.over.set()
 
-    def on_failed(self, failure: CallFailure, _reason: str) -> None:
+    def on_failed(self, failure: Failure, _reason: str) -> None:
         self.found.append(failure)
         self.over.set()
 
@@ -146,7 +147,7 @@ async def heard(parts: list[bytes]) -> tuple[list[object], bytes]:
             await writer.wait_closed()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    upstream, listener = Upstream(*server.sockets[0].getsockname()), Heard()
+    upstream, listener = Upstream(*server.sockets[0].getsockname(), connects=ClientConnection), Heard()
     upstream.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"", listener)
     await asyncio.wait_for(listener.over.wait(), limits.ANSWER)
     upstream.close()
@@ -161,5 +162,5 @@ def test_however_an_answer_is_cut_the_same_is_heard(said: bytes, sizes: list[int
     found, body = uvloop.run(heard([said]))
     again, body_again = uvloop.run(heard(cut(said, [1 + size % 40 for size in sizes])))
     assert again == found
-    if CallFailure.LOST not in found:
+    if Failure.LOST not in found:
         assert body_again == body

@@ -10,9 +10,10 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from effort import examples
+from hetserve.base.failures import Failure
 from hetserve.dispatch import make_policy
 from hetserve.routing import router
-from hetserve.routing.actions import Action, Drop, Failure, Send, WakeAt
+from hetserve.routing.actions import Action, Drop, Send, WakeAt
 from hetserve.routing.router import QueueLimits, ServiceRouter
 from hetserve.serving.dispatcher import Actions
 from hetserve.serving.services import Service

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import examples
-from hetserve.routing.actions import Failure
+from hetserve.base.failures import Failure
 from hetserve.routing.router import QueueLimits
 from testing.dispatching import system
 from testing.routed_world import World, a_service

@@ -17,14 +17,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from effort import examples
+from hetserve.base.failures import Failure
 from hetserve_router.exchange import WHOLE, QueryExchange
 from hetserve_router.instances import InstanceAddress
 from hetserve_router.served import ServedService, ServiceLimits
 from hetserve_services.figures import InstanceFigures
-from hetserve_shell.http.calls import CallFailure
 from hetserve_shell.http.limits import HttpError
 from hetserve_shell.http.takers import Head, Headers
 from router_scene import spec_of
+from rpc_clients import message
 
 pytestmark = pytest.mark.law
 
@@ -105,7 +106,7 @@ class Client:
     def is_over(self) -> bool:
         return self.is_gone or self.ends > 0
 
-    def answer(self, status: int, _headers: Headers, _body: bytes | bytearray) -> None:
+    def answer(self, status: int, _headers: Headers, _body: bytes | bytearray, _trailers: Headers = ()) -> None:
         if not self.is_gone:
             assert not self.status, "answered twice"
             self.status = status
@@ -120,15 +121,15 @@ class Client:
         if not self.is_over:
             self.got += len(piece)
 
-    def end(self) -> None:
+    def refuse(self, error: HttpError) -> None:
+        self.answer(error.status, (), b"")
+
+    def end(self, _trailers: Headers = ()) -> None:
         if not self.is_gone:
             self.ends += 1
 
     def abort(self) -> None:
         self.end()
-
-    def part(self) -> None:
-        raise AssertionError
 
 
 class ServedServiceMachine(RuleBasedStateMachine):
@@ -146,7 +147,7 @@ class ServedServiceMachine(RuleBasedStateMachine):
         self.timers.append(Timer(self.time + delay, call))
         return self.timers[-1]
 
-    def _upstream(self, *_address: object) -> FakeUpstream:
+    def _upstream(self, *_address: object, **_kind: object) -> FakeUpstream:
         self.upstreams.append(FakeUpstream(self.upstreams))
         return self.upstreams[-1]
 
@@ -158,17 +159,20 @@ class ServedServiceMachine(RuleBasedStateMachine):
         has_length=st.booleans(),
         envoy=st.sampled_from([b"", b"300", b"0", b"9" * 400, b"9" * 5000]),
         padding=st.sampled_from([0, 300]),
+        is_grpc=st.booleans(),
     )
-    def ask(self, items: int, more: str, envoy: bytes, padding: int, has_length: bool) -> None:
-        text = f'{{"inputs":[{{"shape":[{items}]}}]{more}}}' + " " * padding
+    def ask(self, items: int, more: str, envoy: bytes, padding: int, has_length: bool, is_grpc: bool) -> None:
+        text = (f'{{"inputs":[{{"shape":[{items}]}}]{more}}}' + " " * padding).encode()
+        if is_grpc:
+            text = message("rm2", items, timeout=400_000 if "timeout" in more else 0, sequence_id=int("seq" in more))
         headers = [(b"host", b"rm2.default"), (b"x-envoy-expected-rq-timeout-ms", envoy)]
         length = len(text) if has_length else None
-        head = Head(b"POST", b"/v2/models/rm2/infer", b"", headers, length)
+        head = Head(b"POST", b"/v2/models/rm2/infer", b"", headers, length, is_grpc)
         try:
             self.service.admit(length)
         except HttpError:
             return
-        self.clients.append(Client(len(text), QueryExchange(self.service, head), text.encode()))
+        self.clients.append(Client(len(text), QueryExchange(self.service, head), text))
 
     def _of(self, condition: Callable[[Client], bool]) -> list[Client]:
         return [client for client in self.clients if not client.is_over and condition(client)]
@@ -217,14 +221,14 @@ class ServedServiceMachine(RuleBasedStateMachine):
                 call.listener.on_piece(b"x" * size)
         if is_end and not (call.is_paused or call.is_over):
             call.is_over = True
-            call.listener.on_end()
+            call.listener.on_end([(b"grpc-status", b"0")])
 
     @precondition(lambda self: self._calls())
-    @rule(data=st.data(), failure=st.sampled_from(list(CallFailure)))
-    def fail(self, data: st.DataObject, failure: CallFailure) -> None:
+    @rule(data=st.data(), failure=st.sampled_from(list(Failure)))
+    def fail(self, data: st.DataObject, failure: Failure) -> None:
         call = data.draw(st.sampled_from(self._calls()))
         call.is_over = True
-        call.listener.on_failed(CallFailure.LOST if call.began else failure, "broken")
+        call.listener.on_failed(Failure.LOST if call.began else failure, "broken")
 
     @rule(
         ready=st.lists(st.sampled_from(PODS), unique=True),
@@ -233,7 +237,7 @@ class ServedServiceMachine(RuleBasedStateMachine):
     )
     def stand(self, ready: list[str], draining: list[str], port: int) -> None:
         with patch("hetserve_router.instances.Upstream", self._upstream):
-            found = [InstanceAddress(name, name, TYPE, "10.0.0.1", port) for name in ready]
+            found = [InstanceAddress(name, name, TYPE, "10.0.0.1", port, port) for name in ready]
             self.service.stand(found, set(draining) - set(ready))
 
     @rule(deadline=st.sampled_from([None, "500ms", "2s"]), most=st.sampled_from([1, 3]))
@@ -313,7 +317,7 @@ TestServedService.settings = settings(max_examples=examples(2000), stateful_step
 def test_an_answer_whose_client_stopped_reading_and_left_is_read_to_its_end() -> None:
     story = ServedServiceMachine()
     story.begin("fcfs")
-    story.ask(8, "", b"", 0, True)
+    story.ask(8, "", b"", 0, True, False)
     client = story.clients[0]
     client.is_whole = client.paused = True
     client.query.take(client.text, client)

@@ -1,4 +1,4 @@
-"""A client of HTTP/2 over mutual TLS that sends what it is told, also what no client should."""
+"""A client of HTTP/2 that sends what it is told, also what no client should."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class Answer:
     """What has come of one answer."""
 
     headers: dict[str, str] = field(default_factory=dict)
+    trailers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     ended: bool = False
     reset: int | None = None
@@ -144,6 +145,8 @@ class Http2Client:
             self.answers[event.stream_id].headers = dict(headers)
         elif isinstance(event, events.InformationalResponseReceived):
             self.told_to_go_on.add(event.stream_id)
+        elif isinstance(event, events.TrailersReceived):
+            self.answers[event.stream_id].trailers = {str(name): str(value) for name, value in event.headers}
         elif isinstance(event, events.DataReceived):
             self.answers[event.stream_id].body += event.data
             if self.takes:

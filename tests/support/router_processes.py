@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness import limits
-from hetserve_shell.http.calls import CallFailure, Upstream
+from hetserve.base.failures import Failure
+from hetserve_shell.http.calls import ClientConnection, Upstream
 from hetserve_shell.http.takers import Headers
 from testing import builders
 
@@ -113,11 +114,11 @@ class _Heard:
     def on_piece(self, piece: bytes) -> None:
         self.body += piece
 
-    def on_end(self) -> None:
+    def on_end(self, trailers: Headers = ()) -> None:  # noqa: ARG002
         if not self.done.done():
             self.done.set_result(None)
 
-    def on_failed(self, failure: CallFailure, reason: str) -> None:
+    def on_failed(self, failure: Failure, reason: str) -> None:
         self.status, self.error = 0, f"{failure.value}: {reason}"
         self.on_end()
 
@@ -133,12 +134,12 @@ class Clients:
     told: list[Told] = field(default_factory=list)
     stalled: float = 0.0
     stops: bool = False
-    _upstream: Upstream | None = None
+    _upstream: Upstream[bytes] | None = None
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self._upstream = Upstream("127.0.0.1", self.port)
+        self._upstream = Upstream("127.0.0.1", self.port, connects=ClientConnection)
         self._task(self._live())
 
     async def ask(self, service: str = "rm2", hard: float = HARD, body: bytes | None = None) -> Told:

@@ -20,6 +20,7 @@ from hetserve_router.router import Router
 from hetserve_router.served import ServedSpec
 from hetserve_router.settings import RouterSettings
 from hetserve_services.facts import facts_of
+from hetserve_shell.http import grpc
 from hetserve_shell.http.limits import ServerLimits
 from hetserve_shell.http.server import HttpServer, listen
 from hetserve_shell.http.takers import Head, Replier
@@ -57,6 +58,9 @@ class Held:
 
     def answer(self, status: int = 200, body: bytes = b'{"outputs":[]}', **headers: str) -> None:
         assert self.reply is not None
+        if self.head.is_grpc:
+            self.reply.answer(200, [grpc.CONTENT_TYPE], grpc.framed(body), grpc.WELL)
+            return
         sent = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
         self.reply.answer(status, [(b"content-type", b"application/json"), *sent], body)
 
@@ -87,10 +91,10 @@ class Instance:
 
     def asked(self, head: Head) -> Held:
         held = Held(head)
-        if head.path.endswith(b"/infer") or head.path.startswith(b"/v1"):
+        if head.path.endswith((b"/infer", b"/ModelInfer")) or head.path.startswith(b"/v1"):
             self.got.put_nowait(held)
             return held
-        if head.path.endswith(b"/ready"):
+        if head.path.lower().endswith(b"ready"):
             self.asked_ready += 1
         asyncio.get_running_loop().create_task(self._say(held))
         return held
@@ -99,7 +103,8 @@ class Instance:
         await held.whole.wait()
         if self.is_silent:
             return
-        held.answer(200 if self.ready else 503, b'{"name":"rm2"}')
+        rpc = grpc.field(1, int(self.ready))
+        held.answer(200 if self.ready else 503, rpc if held.head.is_grpc else b'{"name":"rm2"}')
 
     async def next(self) -> Held:
         """The next query, once it is whole."""
@@ -117,7 +122,8 @@ class RouterScene:
 
     def stand(self, *names: str) -> None:
         """These instances serve now, and no others."""
-        found = [InstanceAddress(name, name, "g4dn.xlarge", "127.0.0.1", self.instances[name].port) for name in names]
+        ports = {name: self.instances[name].port for name in names}
+        found = [InstanceAddress(name, name, "g4dn.xlarge", "127.0.0.1", port, port) for name, port in ports.items()]
         self.router.stand({KEY: found})
 
     def ask(self, items: int = 8, path: str = "/v2/models/rm2/infer", **given: Any) -> asyncio.Task[httpx.Response]:
@@ -133,7 +139,7 @@ class RouterScene:
 
 def spec_of(**dispatch: Any) -> ServedSpec:
     """RM2 with an SLO of 350 ms on one type, 4 ms and .26 ms an item."""
-    given = {"ports": {"http": 8000}, "policy": "fcfs", **dispatch}
+    given = {"ports": {"http": 8000, "grpc": 8001}, "policy": "fcfs", **dispatch}
     service = InferenceService.model_validate(builders.service(overrides={"spec.dispatch": given}))
     profile = ModelProfile.model_validate(builders.model_profile())
     kind = InstanceType.model_validate(builders.instance_type())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -12,13 +11,13 @@ from typing import Any, Final
 import orjson
 
 import hetserve
-from hetserve_shell.http.limits import HttpError
+from hetserve_shell.http import grpc
+from hetserve_shell.http.limits import HttpError, as_http_error
 from hetserve_shell.http.takers import Head, Headers, Replier, Taker
 from hetserve_worker.models import ServedModel
 from hetserve_worker.oip import INFERENCE_HEADER, OipError, encode_answer, parse_request
+from hetserve_worker.rpc import SERVICE, encode_message, encode_metadata, parse_message
 from hetserve_worker.service_times import ServiceTimes
-
-log = logging.getLogger(__name__)
 
 FAULTS: Final = ("unready", "hang", "reset")
 """Not ready for ever; no answer to any query; each query's connection broken."""
@@ -26,11 +25,16 @@ MOST_BYTES: Final = 64 << 20
 VERSION: Final = "1"
 """Of the model."""
 
-Answer = tuple[int, Headers, bytes]
+Answer = tuple[int, Headers, bytes, Headers]
+"""Status, headers, body, trailers."""
 
 
 def _json(status: int, document: Any) -> Answer:
-    return status, ((b"content-type", b"application/json"),), orjson.dumps(document)
+    return status, ((b"content-type", b"application/json"),), orjson.dumps(document), ()
+
+
+def _rpc(body: bytes) -> Answer:
+    return HTTPStatus.OK, (grpc.CONTENT_TYPE,), body, grpc.WELL
 
 
 @dataclass(slots=True, eq=False)
@@ -38,7 +42,7 @@ class _Known:
     """A request whose answer is known."""
 
     answer: Answer
-    limit: int = 0
+    limit: int = 4096
 
     def take(self, _body: bytes | bytearray, reply: Replier) -> None:
         reply.answer(*self.answer)
@@ -49,11 +53,10 @@ class _Known:
 
 @dataclass(slots=True, eq=False)
 class _Query:
-    """A query; reply is there once its body is. id: of its head. json_bytes: value of INFERENCE_HEADER."""
+    """A query; reply is there once its body is."""
 
     instance: Instance
-    id: str
-    json_bytes: bytes
+    head: Head
     limit: int = MOST_BYTES
     body: bytes | bytearray = b""
     reply: Replier | None = None
@@ -83,10 +86,22 @@ class Instance:
         self._known |= dict.fromkeys(("/v2/health/ready", *(f"{base}/ready" for base in bases)), ready)
         self._known |= dict.fromkeys(bases, _json(200, {"name": name, "versions": [VERSION], **model.metadata}))
         self._infer = tuple(f"{base}/infer" for base in bases)
+        yes, is_ready = (grpc.framed(grpc.field(1, one)) for one in (1, int(fault != "unready")))
+        rpcs = {"ServerLive": yes, "ServerReady": is_ready, "ModelReady": is_ready}
+        rpcs["ServerMetadata"] = grpc.framed(grpc.field(1, "hetserve-worker") + grpc.field(2, hetserve.__version__))
+        rpcs["ModelMetadata"] = encode_metadata(name, VERSION, model.metadata)
+        self._known_rpcs = {f"{SERVICE}{method}": _rpc(body) for method, body in rpcs.items()}
 
     def asked(self, head: Head) -> Taker:
         """The taker of a request. Raises HttpError for a path, method or encoding that is not served."""
         path = head.path.decode("latin-1")
+        if head.is_grpc:
+            if path in self._known_rpcs:
+                return _Known(self._known_rpcs[path])
+            if path == f"{SERVICE}ModelInfer":
+                return _Query(self, head)
+            there = ", ".join((*self._known_rpcs, f"{SERVICE}ModelInfer"))
+            raise HttpError(HTTPStatus.NOT_IMPLEMENTED, f"method {path!r}: must be one of {there}")
         if path not in self._known and path not in self._infer:
             there = ", ".join((*self._known, *self._infer))
             raise HttpError(HTTPStatus.NOT_FOUND, f"path {path!r}: must be one of {there}")
@@ -98,7 +113,7 @@ class Instance:
         if (coding := head.get(b"content-encoding")) not in {b"", b"identity"}:
             right = f"content-encoding {coding.decode('latin-1')!r}: must be identity"
             raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, right)
-        return _Query(self, head.get(b"x-request-id").decode("latin-1"), head.get(INFERENCE_HEADER))
+        return _Query(self, head)
 
     def arrive(self, query: _Query) -> None:
         self._waiting.append(query)
@@ -121,23 +136,40 @@ class Instance:
                 loop.call_at(began + seconds, self._end, query, answer)
                 return
             else:
-                query.reply.answer(*answer)
+                _say(query, answer)
         self._busy = False
 
-    def _end(self, query: _Query, answer: Answer) -> None:
-        if query.reply is not None:
-            query.reply.answer(*answer)
+    def _end(self, query: _Query, answer: Answer | HttpError) -> None:
+        _say(query, answer)
         self._serve_next()
 
-    def _computed(self, query: _Query) -> tuple[Answer, float]:
+    def _computed(self, query: _Query) -> tuple[Answer | HttpError, float]:
         """The answer, and after how many seconds since it began."""
+        head = query.head
         try:
-            request = parse_request(query.body, query.json_bytes)
-            headers, body = encode_answer(self.name, VERSION, request, self._model.infer(request.inputs))
-            seconds = self._times.seconds(query.id or request.id, request.items) if self._times else 0.0
+            request = (
+                parse_message(query.body, self.name)
+                if head.is_grpc
+                else parse_request(query.body, head.get(INFERENCE_HEADER))
+            )
+            found = self._model.infer(request.inputs)
+            if head.is_grpc:
+                answer = _rpc(encode_message(self.name, VERSION, request, found))
+            else:
+                answer = HTTPStatus.OK, *encode_answer(self.name, VERSION, request, found), ()
+            number = head.get(b"x-request-id").decode("latin-1") or request.id
+            seconds = self._times.seconds(number, request.items) if self._times else 0.0
         except OipError as error:
-            return _json(400, {"error": str(error)}), 0.0
+            return HttpError(HTTPStatus.BAD_REQUEST, str(error)), 0.0
         except Exception as error:
-            log.exception("a query failed")
-            return _json(500, {"error": f"{type(error).__name__}: {error}"}), 0.0
-        return (200, headers, body), seconds
+            return as_http_error(error), 0.0
+        return answer, seconds
+
+
+def _say(query: _Query, answer: Answer | HttpError) -> None:
+    if query.reply is None:
+        return
+    if isinstance(answer, HttpError):
+        query.reply.refuse(answer)
+    else:
+        query.reply.answer(*answer)

@@ -78,7 +78,7 @@ def _times(profile: str | None, instance_type: str | None, seed: int, factor: st
 @click.option("--fault", type=click.Choice(FAULTS), help="What all instances play, for tests.")
 @click.version_option(package_name="hetserve")
 def main(model: str, name: str | None, addresses: list[Address], fault: str | None, **timing: Any) -> None:
-    """Reference worker of hetserve: instances that serve a small model by the Open Inference Protocol v2 (HTTP).
+    """Reference worker of hetserve: instances that serve a small model by the Open Inference Protocol v2.
 
     Each address serves one query at a time. The header x-request-id, or else the body's id, says which: k takes as long
     as query k of `hetserve simulate --seed`.

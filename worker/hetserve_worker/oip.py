@@ -45,6 +45,12 @@ class Tensor:
     shape: tuple[int, ...]
     data: NDArray[Any]
 
+    def packed(self) -> bytes:
+        """In binary form."""
+        if self.data.dtype.kind == "O":
+            return b"".join(len(text).to_bytes(4, "little") + text for text in self.data)
+        return self.data.tobytes()
+
 
 @dataclass(frozen=True, slots=True)
 class InferRequest:
@@ -131,7 +137,7 @@ def encode_answer(model: str, version: str, request: InferRequest, given: Sequen
         tensor = tensors[name]
         entry: dict[str, Any] = {"name": name, "datatype": tensor.datatype, "shape": tensor.shape}
         if binary:
-            blocks.append(_packed(tensor))
+            blocks.append(tensor.packed())
             entry["parameters"] = {"binary_data_size": len(blocks[-1])}
         else:
             entry["data"] = _listed(tensor)
@@ -156,7 +162,7 @@ def _tensor(path: str, given: _Input, behind: memoryview) -> tuple[Tensor, memor
     where = f"{path}.parameters.binary_data_size {size}"
     if size > len(behind):
         raise OipError(f"{where}: must be at most the {len(behind)} bytes that are left behind the JSON")
-    return Tensor(given.name, datatype, shape, _from_bytes(where, datatype, shape, behind[:size])), behind[size:]
+    return Tensor(given.name, datatype, shape, values_from_bytes(where, datatype, shape, behind[:size])), behind[size:]
 
 
 def _from_json(path: str, datatype: str, shape: tuple[int, ...], given: Any) -> NDArray[Any]:
@@ -174,7 +180,8 @@ def _from_json(path: str, datatype: str, shape: tuple[int, ...], given: Any) -> 
         raise OipError(f"{path}: {error}; must fit {datatype}") from None
 
 
-def _from_bytes(where: str, datatype: str, shape: tuple[int, ...], raw: memoryview) -> NDArray[Any]:
+def values_from_bytes(where: str, datatype: str, shape: tuple[int, ...], raw: memoryview) -> NDArray[Any]:
+    """Data of a tensor in binary form. where: what is named by an error. Raises OipError."""
     dtype, count = DATATYPES[datatype], math.prod(shape)
     if dtype.kind == "O":
         return np.array(_texts(where, raw, count), dtype)
@@ -193,12 +200,6 @@ def _texts(where: str, raw: memoryview, count: int) -> list[bytes]:
     if at > len(raw) or len(found) != count:
         raise OipError(f"{where}: must be {count} texts, as the shape says; these are {len(found)} of {at} bytes")
     return found
-
-
-def _packed(tensor: Tensor) -> bytes:
-    if tensor.data.dtype.kind == "O":
-        return b"".join(len(text).to_bytes(4, "little") + text for text in tensor.data)
-    return tensor.data.tobytes()
 
 
 def _listed(tensor: Tensor) -> Any:

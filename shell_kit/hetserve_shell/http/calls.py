@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections import deque
-from enum import Enum
-from typing import Final, Protocol, cast
+from collections.abc import Callable
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 import httptools
 
+from hetserve.base.failures import Failure
 from hetserve_shell.http.limits import write_joined
 from hetserve_shell.http.takers import Headers
 
@@ -23,17 +25,7 @@ KEPT_FOR: Final = 4.0
 CONNECT_WITHIN: Final = 5.0
 SURROUND: Final = 64 * 1024
 """Bytes of a head, or of what surrounds a chunk."""
-
-
-class CallFailure(Enum):
-    """How a request ended without a whole answer."""
-
-    NOT_SENT = "not sent"
-    """No byte of it has left."""
-    CLOSED_UNANSWERED = "closed unanswered"
-    """A connection that was kept ended before a byte of the answer: most likely the server had closed it before."""
-    LOST = "lost"
-    """The server may have carried it out."""
+RequestHead = TypeVar("RequestHead")
 
 
 class AnswerListener(Protocol):
@@ -44,9 +36,10 @@ class AnswerListener(Protocol):
 
     def on_piece(self, piece: bytes) -> None: ...
 
-    def on_end(self) -> None: ...
+    def on_end(self, trailers: Headers = ()) -> None:
+        """trailers: of HTTP/1.1 there are none."""
 
-    def on_failed(self, failure: CallFailure, reason: str) -> None: ...
+    def on_failed(self, failure: Failure, reason: str) -> None: ...
 
 
 class Call:
@@ -54,7 +47,7 @@ class Call:
 
     __slots__ = ("_connection",)
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(self, connection: CallConnection[Any]) -> None:
         self._connection = connection
 
     def cancel(self) -> None:
@@ -77,18 +70,18 @@ class KeptConnections:
     """Connections to one server that wait for their next request."""
 
     def __init__(self) -> None:
-        self._idle = deque[ClientConnection]()
+        self._idle = deque[CallConnection[Any]]()
         """The one used last comes last."""
 
-    def keep(self, connection: ClientConnection) -> None:
+    def keep(self, connection: CallConnection[Any]) -> None:
         connection.used = asyncio.get_running_loop().time()
         self._idle.append(connection)
 
-    def forget(self, connection: ClientConnection) -> None:
+    def forget(self, connection: CallConnection[Any]) -> None:
         if connection in self._idle:
             self._idle.remove(connection)
 
-    def take(self, within: float) -> ClientConnection | None:
+    def take(self, within: float) -> CallConnection[Any] | None:
         """The connection used last; drops those that were not used `within` seconds."""
         oldest = asyncio.get_running_loop().time() - within
         while self._idle and self._idle[0].used < oldest:
@@ -100,38 +93,50 @@ class KeptConnections:
             self._idle.pop().abort()
 
 
-class Upstream:
-    """Requests to one address. connect_within: [s]."""
+class Upstream(Generic[RequestHead]):
+    """Requests to one address. connects: makes a connection. connect_within: [s]."""
 
-    def __init__(self, host: str, port: int, *, connect_within: float = CONNECT_WITHIN) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        connects: Callable[[KeptConnections], CallConnection[RequestHead]],
+        connect_within: float = CONNECT_WITHIN,
+    ) -> None:
         self._address = host, port
-        self._connect_within = connect_within
+        self._connects, self._connect_within = connects, connect_within
         self._kept = KeptConnections()
         self._connecting = set[asyncio.Task[None]]()
 
-    def send(self, head: bytes, body: bytes | bytearray, listener: AnswerListener) -> Call:
+    def send(self, head: RequestHead, body: bytes | bytearray, listener: AnswerListener) -> Call:
         """Sends a request. head: all of it, with the length of `body`. `listener` hears nothing before this returns."""
         connection = self._kept.take(KEPT_FOR)
         if connection is None:
-            connection = ClientConnection(self._kept)
+            connection = self._connects(self._kept)
             task = asyncio.get_running_loop().create_task(self._connect(connection))
             self._connecting.add(task)
             task.add_done_callback(self._connecting.discard)
         return connection.ask(head, body, listener)
 
     def close(self) -> None:
-        """Closes the connections on which nothing is asked."""
+        """Closes the connections on which nothing is asked, and makes none."""
         self._kept.close()
+        for task in self._connecting:
+            task.cancel()
 
-    async def _connect(self, connection: ClientConnection) -> None:
+    async def _connect(self, connection: CallConnection[RequestHead]) -> None:
         try:
             async with asyncio.timeout(self._connect_within):
                 await asyncio.get_running_loop().create_connection(lambda: connection, *self._address)
         except OSError as error:
             connection.fail(str(error) or f"nobody answers within {self._connect_within:g} s")
+        except asyncio.CancelledError:
+            connection.fail("the instance is left")
+            raise
 
 
-class ClientConnection(asyncio.Protocol):
+class CallConnection(asyncio.Protocol, ABC, Generic[RequestHead]):
     """One connection, with one request at a time.
 
     call: what is asked. used: when its last answer ended [s]; 0: it has answered nothing yet.
@@ -142,39 +147,28 @@ class ClientConnection(asyncio.Protocol):
 
     def __init__(self, kept: KeptConnections) -> None:
         self._kept = kept
-        self._parser = httptools.HttpResponseParser(self)
         self.call: Call | None = None
         self._listener: AnswerListener | None = None
-        self._waiting: tuple[bytes, bytes | bytearray] | None = None
+        self._waiting: tuple[RequestHead, bytes | bytearray] | None = None
         """A request that waits for the connection."""
-        self._head_only = False
         self._heard = False
         """Whether a byte of the answer has come."""
-        self._headers: list[tuple[bytes, bytes]] = []
-        self._in_head = False
-        self._until_end = False
-        """Whether the answer ends with the connection."""
-        self._done = self._stays = False
-        """Whether the answer is whole, and whether its connection can be used again."""
-        self._unseen = 0
-        """Bytes of a head, or of what surrounds a chunk, so far."""
 
-    def ask(self, head: bytes, body: bytes | bytearray, listener: AnswerListener) -> Call:
+    def ask(self, head: RequestHead, body: bytes | bytearray, listener: AnswerListener) -> Call:
         """Sends a request, now or once there is a connection."""
         self.call, self._listener = Call(self), listener
-        self._head_only = head.startswith(b"HEAD ")
-        self._heard = self._until_end = False
-        self._unseen = 0
+        self._heard = False
         self._waiting = head, body
         if self.transport is not None:
-            self._write(self.transport)
+            self._send(self.transport)
         return self.call
 
-    def fail(self, reason: str) -> None:
-        """Nothing more comes of what is asked."""
+    def fail(self, reason: str, *, is_refused: bool = False) -> None:
+        """Nothing more comes of what is asked. is_refused: the server has said that it has not begun with it."""
         if listener := self.forget():
-            early = CallFailure.CLOSED_UNANSWERED if self.used and not self._heard else CallFailure.LOST
-            listener.on_failed(early if self._waiting is None else CallFailure.NOT_SENT, reason)
+            is_early = is_refused or (self.used and not self._heard)
+            early = Failure.CLOSED_UNANSWERED if is_early else Failure.LOST
+            listener.on_failed(early if self._waiting is None else Failure.NOT_SENT, reason)
 
     def forget(self) -> AnswerListener | None:
         """Nobody asks any more; returns who did."""
@@ -190,9 +184,54 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         if self.call is not None:
-            self._write(self.transport)
+            self._send(self.transport)
         elif self._waiting is not None:  # cancelled
             self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._kept.forget(self)
+        self.fail(str(exc or "the server closed the connection"))
+
+    # Inside
+
+    @abstractmethod
+    def _write(self, transport: asyncio.Transport, head: RequestHead, body: bytes | bytearray) -> None:
+        """Sends a request."""
+
+    def _send(self, transport: asyncio.Transport) -> None:
+        if self._waiting is not None:
+            (head, body), self._waiting = self._waiting, None
+            self._write(transport, head, body)
+
+    def _end(self, trailers: Headers = (), *, stays: bool) -> None:
+        """An answer is whole. stays: whether its connection can be used again."""
+        transport, listener = self.transport, self.forget()
+        if transport is None or not stays or transport.is_closing() or transport.get_write_buffer_size():
+            self.abort()
+        else:
+            transport.resume_reading()
+            self._kept.keep(self)
+        if listener is not None:
+            listener.on_end(trailers)
+
+
+class ClientConnection(CallConnection[bytes]):
+    """HTTP/1.1."""
+
+    def __init__(self, kept: KeptConnections) -> None:
+        super().__init__(kept)
+        self._parser = httptools.HttpResponseParser(self)
+        self._head_only = False
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._in_head = False
+        self._until_end = False
+        """Whether the answer ends with the connection."""
+        self._done = self._stays = False
+        """Whether the answer is whole, and whether its connection can be used again."""
+        self._unseen = 0
+        """Bytes of a head, or of what surrounds a chunk, so far."""
+
+    # Called by the event loop
 
     def data_received(self, data: bytes) -> None:
         if self.call is None:  # nobody has asked
@@ -209,18 +248,14 @@ class ClientConnection(asyncio.Protocol):
                 log.exception("hearing an answer failed", exc_info=error.__context__)
             self._give_up(f"the answer is not HTTP/1.1: {error}")
         if self._done:
-            self._end()
+            self._finish()
         elif self._unseen > SURROUND:
             self._give_up(f"the head of the answer, or what surrounds a chunk, is larger than {SURROUND} bytes")
 
     def eof_received(self) -> None:
         if self._until_end:
             self._stays = False
-            self._end()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._kept.forget(self)
-        self.fail(str(exc or "the server closed the connection"))
+            self._finish()
 
     # Called by the parser
 
@@ -259,23 +294,16 @@ class ClientConnection(asyncio.Protocol):
 
     # Inside
 
-    def _write(self, transport: asyncio.Transport) -> None:
-        if self._waiting is not None:
-            (head, body), self._waiting = self._waiting, None
-            write_joined(transport, head, body)
+    def _write(self, transport: asyncio.Transport, head: bytes, body: bytes | bytearray) -> None:
+        self._head_only = head.startswith(b"HEAD ")
+        self._until_end, self._unseen = False, 0
+        write_joined(transport, head, body)
 
-    def _end(self) -> None:
-        transport, listener = self.transport, self.forget()
+    def _finish(self) -> None:
         self._done = self._until_end = False
         if self._head_only:
             self._parser = httptools.HttpResponseParser(self)
-        if transport is None or not self._stays or transport.is_closing() or transport.get_write_buffer_size():
-            self.abort()
-        else:
-            transport.resume_reading()
-            self._kept.keep(self)
-        if listener is not None:
-            listener.on_end()
+        self._end(stays=self._stays)
 
     def _give_up(self, reason: str) -> None:
         if not self._done:

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from hetserve_shell.http.calls import CallFailure, ClientConnection, KeptConnections
+from hetserve.base.failures import Failure
+from hetserve_shell.http.calls import ClientConnection, KeptConnections
 from hetserve_shell.http.takers import Headers
 
 CONNECT_WITHIN: Final = 10.0
@@ -54,11 +55,11 @@ class _WholeAnswer:
         else:
             self.fail(AnswerTooLargeError(self._largest))
 
-    def on_end(self) -> None:
+    def on_end(self, _trailers: Headers = ()) -> None:
         if not self.answer.done():
             self.answer.set_result((self._status, b"".join(self._parts)))
 
-    def on_failed(self, _failure: CallFailure, reason: str) -> None:
+    def on_failed(self, _failure: Failure, reason: str) -> None:
         self.fail(ConnectionEndedError(reason))
 
     def fail(self, error: Exception) -> None:

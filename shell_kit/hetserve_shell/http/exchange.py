@@ -6,7 +6,6 @@ A request behind another one waits, unparsed but for what one piece brings; so d
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
@@ -15,31 +14,31 @@ from typing import TYPE_CHECKING, Final, cast
 import httptools
 
 from hetserve_shell.http.connection import Connection
-from hetserve_shell.http.limits import WHOLE, as_http_error, too_large, too_many, write_joined
+from hetserve_shell.http.http2 import Http2Connection
+from hetserve_shell.http.limits import WHOLE, HttpError, as_http_error, too_large, too_many, write_joined
 from hetserve_shell.http.reader import Request, RequestReader
-from hetserve_shell.http.takers import Head, Headers, HeadRouter, Refusal, Taker
+from hetserve_shell.http.streams import TakerStreams
+from hetserve_shell.http.takers import Head, Headers, HeadRouter, Refusal, Taker, refusal, say_gone
 
 if TYPE_CHECKING:
     from hetserve_shell.http.server import HttpServer
 
-log = logging.getLogger(__name__)
-
+PREFACE: Final = b"PRI"
+"""What a client of HTTP/2 sends first, and none of HTTP/1.1."""
 PIECE: Final = 4096
 """Bytes given to the parser at once."""
 _STATUS_LINES: Final = {status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
 _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
 
+def http2(server: HttpServer) -> Http2Connection:
+    """The same for a client of HTTP/2."""
+    return Http2Connection(server) if isinstance(server.routes, Mapping) else TakerStreams(server)
+
+
 def http1(server: HttpServer) -> Connection:
     """The protocol of a socket, by the routes of its server."""
     return Connection(server) if isinstance(server.routes, Mapping) else TakerConnection(server)
-
-
-def _say_gone(taker: Taker) -> None:
-    try:
-        taker.gone()
-    except Exception:
-        log.exception("a taker failed")
 
 
 class TakerReader(RequestReader):
@@ -81,7 +80,7 @@ class TakerReader(RequestReader):
         self.whole = None
         taker, self._handler = self._handler, None
         if taker is not None:
-            _say_gone(taker)
+            say_gone(taker)
 
     # Called by the parser
 
@@ -100,7 +99,7 @@ class TakerReader(RequestReader):
         length = None if b"transfer-encoding" in self._firsts else announced or 0
         expecting = self._expecting()
         path, _, query = self._url.partition(b"?")
-        head = Head(self._parser.get_method(), path, query, self._headers, length, self._firsts)
+        head = Head(self._parser.get_method(), path, query, self._headers, length, _firsts=self._firsts)
         self._head_only = head.method == b"HEAD"
         self._handler = taker = self._asked(head, expecting)
         self._limit = taker.limit
@@ -135,17 +134,42 @@ class TakerConnection(Connection):
 
     def __init__(self, server: HttpServer) -> None:
         super().__init__(server)
+        self._is_new, self._begun = True, b""
+        """Whether it is not known yet which version of HTTP the client speaks, and what has come of that."""
         self._rest = b""
         """What has come behind a request that waits; while it is much, reading is paused."""
 
     # Called by the event loop
 
     def data_received(self, data: bytes) -> None:
+        if self._is_new:
+            data, self._begun = self._begun + data, b""
+            if len(data) < len(PREFACE) and PREFACE.startswith(data):
+                self._begun = data
+                return
+            self._is_new = False
+            if data.startswith(PREFACE) and self._by_streams(data):
+                return
         if self._busy:
             self._hold(data)
         else:
             self._had_turn = False
             self._parse(data)
+
+    def _by_streams(self, data: bytes) -> bool:
+        """Lets a client that begins as one of HTTP/2 be served by it; False: over TLS it has to be agreed on before."""
+        streams = http2(self._server)
+        try:
+            self.transport.set_protocol(streams)
+        except NotImplementedError:
+            return False
+        self.connection_lost(None)
+        streams.connection_made(self.transport)
+        if self.parting:
+            streams.finish()
+        self.switch(streams)
+        streams.data_received(data)
+        return True
 
     def eof_received(self) -> bool:
         """A client that ends its side waits for nothing more."""
@@ -249,7 +273,7 @@ class TakerConnection(Connection):
         try:
             request.handler.take(request.body, reply)
         except Exception as error:
-            Refusal(as_http_error(error)).take(b"", reply)
+            reply.refuse(as_http_error(error))
 
     def _serve_queue(self) -> None:
         if self._queue or not self._rest or self._current is not None or self._blocked or not self._open:
@@ -272,11 +296,11 @@ class TakerConnection(Connection):
         super()._read_no_more()
         self._take_rest()
         for taker in dropped:
-            _say_gone(taker)
+            say_gone(taker)
 
     def _give_up(self) -> None:
         if self._current is not None:
-            _say_gone(self.release(self._current))
+            say_gone(self.release(self._current))
 
 
 class _Filling(asyncio.BufferedProtocol):
@@ -319,12 +343,23 @@ class Http1Replier:
     def paused(self) -> bool:
         return self._connection.blocked
 
-    def answer(self, status: int, headers: Headers, body: bytes | bytearray) -> None:
+    def answer(
+        self,
+        status: int,
+        headers: Headers,
+        body: bytes | bytearray,
+        trailers: Headers = (),  # noqa: ARG002
+    ) -> None:
         if self._begun:
             self.abort()
         if not self.over:
             self._begin(status, headers, len(body), body)
             self._connection.ended(self)
+
+    def refuse(self, error: HttpError) -> None:
+        if error.closes:
+            self._connection.part()
+        self.answer(*refusal(error))
 
     def begin(self, status: int, headers: Headers, length: int | None) -> None:
         if not self.over and not self._begun:
@@ -340,7 +375,7 @@ class Http1Replier:
                 return
         self._connection.transport.write(b"%x\r\n%b\r\n" % (len(piece), piece) if self._chunked else piece)
 
-    def end(self) -> None:
+    def end(self, trailers: Headers = ()) -> None:  # noqa: ARG002
         if self.over:
             return
         if not self._begun or (self._left and not self._silent):
@@ -354,9 +389,6 @@ class Http1Replier:
         if not self.over:
             self._connection.release(self)
             self._connection.abort()
-
-    def part(self) -> None:
-        self._connection.part()
 
     def _begin(self, status: int, headers: Headers, length: int | None, first: bytes | bytearray) -> None:
         request, self._begun, self._left = self.request, True, length

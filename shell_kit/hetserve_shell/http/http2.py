@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +23,7 @@ from h2.exceptions import ProtocolError
 from hyperframe.frame import GoAwayFrame
 
 from hetserve_shell.http.connection import OpenConnection
-from hetserve_shell.http.frames import CONTENT, Frames, protocol
+from hetserve_shell.http.frames import CONTENT, WIDEST, Frames, protocol
 from hetserve_shell.http.limits import (
     Exchange,
     HttpError,
@@ -37,7 +37,9 @@ from hetserve_shell.http.limits import (
     too_large,
     too_many,
     too_slow,
+    values_of,
 )
+from hetserve_shell.http.takers import Headers
 
 if TYPE_CHECKING:
     from hetserve_shell.http.server import HttpServer
@@ -53,7 +55,6 @@ PROGRESS: Final = CONTENT
 ANY_STREAM: Final = 2**31 - 1
 """Says, in a GOAWAY, that whatever is on its way is still served."""
 
-Headers = Sequence[tuple[bytes, bytes]]
 NO_MORE: Final[Headers] = ()
 
 
@@ -118,7 +119,7 @@ class Http2Connection(OpenConnection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._h2.initiate_connection()
-        self._h2.increment_flow_control_window(self._server.limits.body)
+        self._h2.increment_flow_control_window(min(self._server.limits.body, WIDEST - 65535))
         self._flush()
 
     def data_received(self, data: bytes) -> None:
@@ -176,7 +177,7 @@ class Http2Connection(OpenConnection):
         if self._turn is None:
             self._take_turn()
         else:
-            self._flush()
+            self._end_turn()
 
     def _hear_soon(self) -> None:
         if self._hearing is None and not self._closing:
@@ -214,11 +215,14 @@ class Http2Connection(OpenConnection):
         if stream > self._last:
             self._h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
             return
-        self._exchanges[stream] = exchange = Exchange(stream, self._server.now, _unanswered, head_only=False)
+        self._exchanges[stream] = exchange = self._made(event)
         try:
             self._route(exchange, event.headers)
         except HttpError as error:
             self._refuse(exchange, error)
+
+    def _made(self, event: events.RequestReceived) -> Exchange:
+        return Exchange(event.stream_id, self._server.now, unanswered, self._server.limits.body)
 
     def _route(self, exchange: Exchange, headers: Headers) -> None:
         server, fields = self._server, dict(headers)  # h2 refuses a head that names its path or method twice
@@ -226,9 +230,9 @@ class Http2Connection(OpenConnection):
         route, exchange.head_only = find_route(server.routes, server.method, fields[b":method"], path)
         if _exceeds(fields.get(b"content-length", b""), server.limits.body):
             raise too_large(server.limits.body)
-        if b"expect" in fields and expects_continue(_values(headers, b"expect")):
+        if b"expect" in fields and expects_continue(values_of(headers, b"expect")):
             self._h2.send_headers(exchange.stream, [(b":status", b"100")])
-        credentials = _values(headers, b"authorization") if b"authorization" in fields else ()
+        credentials = values_of(headers, b"authorization") if b"authorization" in fields else ()
         exchange.handler = handler_of(route, path, credentials)
 
     def _body(self, event: events.DataReceived) -> None:
@@ -237,20 +241,29 @@ class Http2Connection(OpenConnection):
         exchange = self._exchanges.get(stream)
         if exchange is None or exchange.answer is not None or not data:
             return
-        budget, limits = self._server.budget, self._server.limits
+        budget = self._server.budget
         exchange.parts.append(data)
         exchange.size += len(data)
         budget.used += len(data)
-        if exchange.size > limits.body:
-            self._refuse(exchange, too_large(limits.body))
+        if exchange.size > exchange.limit:
+            self._refuse(exchange, too_large(exchange.limit))
         elif budget.used > budget.limit:
             self._refuse(exchange, too_many())
+        else:
+            self._grew(exchange)
+
+    def _grew(self, exchange: Exchange) -> None:
+        """Some of a body has come."""
 
     def _end(self, event: events.StreamEnded) -> None:
         exchange = self._exchanges.get(event.stream_id)
         if exchange is None or exchange.answer is not None:
             return
         exchange.received, exchange.since = True, self._server.now
+        self._enqueue(exchange)
+
+    def _enqueue(self, exchange: Exchange) -> None:
+        """A request is whole."""
         self._queue.append(exchange)
 
     def _reset(self, event: events.StreamReset) -> None:
@@ -267,13 +280,17 @@ class Http2Connection(OpenConnection):
         for exchange in list(self._exchanges.values()):
             unread = now >= exchange.since + limits.unread
             if exchange.answer is not None:
-                if unread:
+                if unread and exchange.sent < len(exchange.answer):
                     self._give_up(exchange, ErrorCodes.CANCEL)
             elif exchange.received:
                 if unread and exchange in self._queue:  # behind answers that are not taken
                     self._give_up(exchange, ErrorCodes.REFUSED_STREAM)
-            elif not self._blocked and now >= exchange.since + limits.waiting:
-                self._refuse(exchange, too_slow(limits.waiting))
+            elif not self._blocked and now >= exchange.since + (within := self._takes(exchange)):
+                self._refuse(exchange, too_slow(within))
+
+    def _takes(self, _exchange: Exchange) -> float:
+        """Seconds for a request to come whole."""
+        return self._server.limits.waiting
 
     def _check_frames(self, now: float) -> None:
         limits = self._server.limits
@@ -294,8 +311,12 @@ class Http2Connection(OpenConnection):
         self._turn = None
         if self._queue and self._open and not self._full:
             self._serve(self._queue.popleft())
-        self._flush()
+        self._end_turn()
         self._await_turn()
+
+    def _end_turn(self) -> None:
+        """Sends what has been said."""
+        self._flush()
         self._close_if_done()
 
     def _serve(self, exchange: Exchange) -> None:
@@ -339,8 +360,6 @@ class Http2Connection(OpenConnection):
         self._reply(exchange, error.status, b"application/json", body, error.headers)
 
     def _reply(self, exchange: Exchange, status: HTTPStatus, kind: bytes, body: bytes, more: Headers = NO_MORE) -> None:
-        if exchange.stream not in self._exchanges or not self._open:
-            return  # the client has given it up
         head = [
             (b":status", b"%d" % status),
             (b"content-type", kind),
@@ -348,9 +367,15 @@ class Http2Connection(OpenConnection):
             (b"date", self._server.date),
             *more,
         ]
+        self._say(exchange, head, body)
+
+    def _say(self, exchange: Exchange, head: Headers, body: bytes) -> None:
+        """Sends the head of an answer, and what its client takes of its body."""
+        if exchange.stream not in self._exchanges or not self._open:
+            return  # the client has given it up
         exchange.answer = b"" if exchange.head_only else body
         exchange.since = self._server.now
-        self._h2.send_headers(exchange.stream, head, end_stream=not exchange.answer)
+        self._h2.send_headers(exchange.stream, head, end_stream=exchange.ends_with(0))
         self._send(exchange)
         if exchange.stream in self._exchanges:
             self._server.unsent.keep(exchange, self.give_up)
@@ -370,11 +395,13 @@ class Http2Connection(OpenConnection):
                 break
             part = answer[exchange.sent : exchange.sent + size]
             exchange.sent += len(part)
-            self._h2.send_data(stream, part, end_stream=exchange.sent == len(answer))
+            self._h2.send_data(stream, part, end_stream=exchange.ends_with(exchange.sent))
             self._unflushed += len(part)
             if self._unflushed >= BURST:
                 self._flush()
-        if exchange.sent == len(answer):
+        if exchange.sent == len(answer) and exchange.whole:
+            if exchange.trailers:
+                self._h2.send_headers(stream, exchange.trailers, end_stream=True)
             # What the client still sends of a request that was refused is not wanted.
             self._give_up(exchange, None if exchange.received else ErrorCodes.NO_ERROR)
         elif exchange.sent >= exchange.noted + PROGRESS and self._last == ANY_STREAM:
@@ -454,14 +481,10 @@ _TAKERS: Final[dict[type[events.Event], Callable[[Http2Connection, Any], None]]]
 }
 
 
-def _values(headers: Headers, name: bytes) -> list[bytes]:
-    return [value for key, value in headers if key == name]
-
-
 def _exceeds(length: bytes, limit: int) -> bool:
     """Whether a Content-Length is beyond the limit; h2 compares it with what comes."""
     return len(length) > len(str(limit)) or int(length or b"0") > limit
 
 
-def _unanswered(_body: bytes) -> Result:
+def unanswered(_body: bytes) -> Result:
     raise AssertionError

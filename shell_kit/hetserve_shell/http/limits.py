@@ -126,20 +126,28 @@ class BodyBudget:
 class Exchange:
     """A request that came whole or in part, and its answer until all of it is sent.
 
-    since: when it began, came whole, or its answer went on last [s]. answer: None: there is none yet. sent: bytes of
-    it; noted: of these, when it went on last.
+    since: when it began, came whole, or its answer went on last [s]. limit: bytes of its body at most. answer: what
+    there is of it; None: nothing yet. whole: whether no more of it comes but trailers. sent: bytes of it; noted: of
+    these, when it went on last.
     """
 
     stream: int
     since: float
     handler: Handler
-    head_only: bool
+    limit: int
+    head_only: bool = False
     parts: list[bytes] = field(default_factory=list)
     size: int = 0
     received: bool = False
     answer: bytes | None = None
+    whole: bool = True
+    trailers: Sequence[tuple[bytes, bytes]] = ()
     sent: int = 0
     noted: int = 0
+
+    def ends_with(self, sent: int) -> bool:
+        """Whether nothing is to come behind so many bytes of the answer."""
+        return self.whole and not self.trailers and sent == len(self.answer or b"")
 
 
 class Unsent:
@@ -151,26 +159,27 @@ class Unsent:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
-        self._kept: dict[Exchange, Callable[[Exchange], None]] = {}
-        """The one that has stood still longest comes first."""
+        self._kept: dict[Exchange, tuple[Callable[[Exchange], None], int]] = {}
+        """What gives it up, and its bytes; the one that has stood still longest comes first."""
 
     def keep(self, exchange: Exchange, give_up: Callable[[Exchange], None]) -> None:
         """give_up: ends the answer, and releases it, for those that go on."""
-        self._kept[exchange] = give_up
+        self.release(exchange)
+        self._kept[exchange] = give_up, len(exchange.answer or b"")
         self.used += len(exchange.answer or b"")
         while self.used > self.limit:
-            longest, give_up = next(iter(self._kept.items()))
+            longest, (give_up, _) = next(iter(self._kept.items()))
             log.warning("more than %d bytes of answers are not taken: one is given up", self.limit)
             give_up(longest)
 
     def went_on(self, exchange: Exchange) -> None:
         """Notes that a client has taken some of an answer."""
-        if give_up := self._kept.pop(exchange, None):
-            self._kept[exchange] = give_up
+        if kept := self._kept.pop(exchange, None):
+            self._kept[exchange] = kept
 
     def release(self, exchange: Exchange) -> None:
-        if self._kept.pop(exchange, None):
-            self.used -= len(exchange.answer or b"")
+        if kept := self._kept.pop(exchange, None):
+            self.used -= kept[1]
 
 
 def kept_answer(body: bytes, date: bytes) -> bytes:
@@ -213,6 +222,10 @@ def find_route(routes: Routes, served: bytes, method: bytes, path: bytes) -> tup
 def handler_of(route: Handler | Guarded, path: bytes, credentials: Sequence[bytes]) -> Handler:
     """What answers one request. credentials: its Authorization headers."""
     return route.asked(path, credentials) if isinstance(route, Guarded) else route
+
+
+def values_of(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
+    return [value for key, value in headers if key == name]
 
 
 def expects_continue(expected: Sequence[bytes]) -> bool:

@@ -80,8 +80,9 @@ PARTING: Final = 0.05
 class HttpServer:
     """Serves routes on listening sockets; can be started and stopped repeatedly.
 
-    routes: of one method, or who chooses by a request's head (with no HTTP/2 yet). method: of those of one; GET routes
-    answer HEAD too. name: in the log. open: connections, at most the limit; idle ones are closed first.
+    routes: of one method, or who chooses by a request's head (then also over HTTP/2, by its preface). method: of those
+    of one; GET routes answer HEAD too. name: in the log. open: connections, at most the limit; idle ones are closed
+    first.
     now: time of the last tick [s]; date: its Date header.
     """
 

@@ -5,6 +5,7 @@ Nothing here is of one version of HTTP.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -13,18 +14,24 @@ import orjson
 
 from hetserve_shell.http.limits import HttpError
 
+log = logging.getLogger(__name__)
+
 Headers = Sequence[tuple[bytes, bytes]]
 
 
 @dataclass(slots=True, eq=False)
 class Head:
-    """A request without its body. headers: in their order, names in lower case. length: of the body, if it is known."""
+    """A request without its body. headers: in their order, names in lower case. length: of the body, if it is known.
+
+    is_grpc: its body is one message of gRPC behind its prefix, and so must be the answer's.
+    """
 
     method: bytes
     path: bytes
     query: bytes
     headers: Headers
     length: int | None
+    is_grpc: bool = False
     _firsts: dict[bytes, bytes] | None = field(default=None, repr=False)
 
     def get(self, name: bytes) -> bytes:
@@ -46,26 +53,26 @@ class Replier(Protocol):
     @property
     def paused(self) -> bool: ...
 
-    def answer(self, status: int, headers: Headers, body: bytes | bytearray) -> None:
-        """The whole answer."""
+    def answer(self, status: int, headers: Headers, body: bytes | bytearray, trailers: Headers = ()) -> None:
+        """The whole answer. trailers: HTTP/1.1 drops them."""
+
+    def refuse(self, error: HttpError) -> None:
+        """An answer that says what is wrong, in the client's protocol."""
 
     def begin(self, status: int, headers: Headers, length: int | None) -> None:
         """Begins an answer in pieces. length: of all of them; None: not known."""
 
     def write(self, piece: bytes) -> None: ...
 
-    def end(self) -> None:
+    def end(self, trailers: Headers = ()) -> None:
         """Ends an answer in pieces; aborts it where bytes of its length are missing."""
 
     def abort(self) -> None:
         """Ends the answer so that the client sees that it is not whole."""
 
-    def part(self) -> None:
-        """Asks the client to send no more requests by this connection."""
-
 
 class Taker(Protocol):
-    """Takes one request. limit: bytes of its body at most."""
+    """Takes one request. limit: bytes of its body at most, of gRPC without the prefix."""
 
     @property
     def limit(self) -> int: ...
@@ -84,6 +91,19 @@ class HeadRouter(Protocol):
         """Called before the body is read. Raises HttpError for a request that is not served."""
 
 
+def refusal(error: HttpError) -> tuple[int, Headers, bytes]:
+    """Status, headers and body that say what is wrong."""
+    headers = [(b"content-type", b"application/json"), *error.headers]
+    return error.status, headers, orjson.dumps({"error": str(error)})
+
+
+def say_gone(taker: Taker) -> None:
+    try:
+        taker.gone()
+    except Exception:
+        log.exception("a taker failed")
+
+
 @dataclass(slots=True, eq=False)
 class Refusal:
     """Refuses a request whose body is so short that it is read, so that the connection stays."""
@@ -92,10 +112,7 @@ class Refusal:
     limit: int = 1 << 20
 
     def take(self, _body: bytes | bytearray, reply: Replier) -> None:
-        if self.error.closes:
-            reply.part()
-        headers = [(b"content-type", b"application/json"), *self.error.headers]
-        reply.answer(self.error.status, headers, orjson.dumps({"error": str(self.error)}))
+        reply.refuse(self.error)
 
     def gone(self) -> None:
         """Nothing was promised."""

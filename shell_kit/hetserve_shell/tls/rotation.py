@@ -34,13 +34,12 @@ class CertificateError(OSError):
 class TlsFiles:
     """PEM files. certificate: the server's, then those between it and its authority.
 
-    authorities: of the clients; None: these need no certificate. protocols: that clients may choose, the best first.
+    authorities: of the clients; None: these need no certificate.
     """
 
     certificate: Path
     key: Path
     authorities: Path | None
-    protocols: tuple[str, ...] = field(default=(PROTOCOL, "http/1.1"), kw_only=True)
 
     def all(self) -> tuple[Path, ...]:
         return (self.certificate, self.key, *([] if self.authorities is None else [self.authorities]))
@@ -81,7 +80,7 @@ def _context(files: TlsFiles, trusted: str) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_3  # Go, and so every scheduler, speaks it
     # A resumed session would not show its certificate again: each connection shows one that holds now.
     context.num_tickets = 0
-    context.set_alpn_protocols(files.protocols)
+    context.set_alpn_protocols((PROTOCOL, "http/1.1"))
     try:
         # Without a password the library would ask for one on the terminal.
         context.load_cert_chain(files.certificate, files.key, password=lambda: "")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from hetserve.base.units import Seconds
 from hetserve_shell.http.connection import Connection
-from hetserve_shell.http.exchange import http1
+from hetserve_shell.http.exchange import http1, http2
 from hetserve_shell.http.http2 import PROTOCOL, Http2Connection
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     def _speak_http2(self) -> None:
         before = self._inner
         before.connection_lost(None)
-        self._inner = Http2Connection(self._server)
+        self._inner = http2(self._server)
         self._inner.connection_made(self)
         if before.parting:  # it was let in by what held before
             self._inner.finish()

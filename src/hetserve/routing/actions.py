@@ -6,14 +6,6 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Failure(StrEnum):
-    """NOT_SENT: no byte of a query left. CLOSED_UNANSWERED: a kept connection ended before a byte of the answer."""
-
-    NOT_SENT = "not sent"
-    CLOSED_UNANSWERED = "closed unanswered"
-    LOST = "lost"
-
-
 class Status(StrEnum):
     """Why a query gets no instance's answer. TOO_LARGE is the client's fault: neither received nor dropped."""
 

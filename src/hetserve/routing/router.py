@@ -26,7 +26,8 @@ from typing import Final
 import numpy as np
 
 from hetserve.api.service.dispatch import MOST_INSTANCES
-from hetserve.routing.actions import Abandon, Action, Drop, Failure, Probe, Send, Status, WakeAt
+from hetserve.base.failures import Failure
+from hetserve.routing.actions import Abandon, Action, Drop, Probe, Send, Status, WakeAt
 from hetserve.routing.predictions import ObservedTimes
 from hetserve.routing.records import RoutedInstance, RoutedQuery, Timers
 from hetserve.serving.dispatcher import Actions, Dispatcher

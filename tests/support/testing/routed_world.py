@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from hetserve.base.failures import Failure
 from hetserve.dispatch import make_policy
-from hetserve.routing.actions import Abandon, Action, Drop, Failure, Probe, Send, WakeAt
+from hetserve.routing.actions import Abandon, Action, Drop, Probe, Send, WakeAt
 from hetserve.routing.router import QueueLimits, ServiceRouter
 from hetserve.serving.services import Service
 from hetserve.serving.system import System

@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from hetserve.api import names
+from hetserve.api.service.dispatch import DispatchPorts
 from hetserve.base.units import Millionths
 from hetserve.reconcile.deployments.build import deployment_name
 from hetserve_router.cluster import Namespaces, ServingCluster
@@ -90,8 +91,10 @@ async def test_pods_of_our_deployments_are_asked_and_those_that_end_finish_what_
     ):
         api.add(one)
     async with seen(api) as cluster:
-        found = cluster.instances({KEY: 8000})
-        assert [(one.name, one.host, one.port) for one in found.ready[KEY]] == [("ready", "10.0.0.1", 8000)]
+        found = cluster.instances({KEY: DispatchPorts(http=8000, grpc=8001)})
+        assert [(one.name, one.host, one.port, one.grpc_port) for one in found.ready[KEY]] == [
+            ("ready", "10.0.0.1", 8000, 8001)
+        ]
         uids = {str(api.pod(name)["metadata"]["uid"]) for name in ("starts", "ends")}
         assert found.draining == uids
         assert not cluster.instances({}).ready
@@ -113,9 +116,9 @@ async def test_owners_that_cannot_be_read_are_asked_for_again() -> None:
         before = len(api.calls)
         await cluster.find_owners()
         assert len(api.calls) == before + 1, "the next would take as long"
-        assert not cluster.instances({KEY: 8000}).ready
+        assert not cluster.instances({KEY: DispatchPorts(http=8000)}).ready
         await cluster.find_owners()
-        assert len(cluster.instances({KEY: 8000}).ready[KEY]) == 2
+        assert len(cluster.instances({KEY: DispatchPorts(http=8000)}).ready[KEY]) == 2
 
 
 @dataclass

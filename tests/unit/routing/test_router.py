@@ -7,7 +7,8 @@ import math
 import pytest
 
 from hetserve.api.service.dispatch import MOST_INSTANCES
-from hetserve.routing.actions import Abandon, Drop, Failure, Send, Status, WakeAt
+from hetserve.base.failures import Failure
+from hetserve.routing.actions import Abandon, Drop, Send, Status, WakeAt
 from hetserve.routing.router import LEAST_HANG, QueueLimits, ServiceRouter, too_many_instances
 from testing.dispatching import system
 from testing.routed_world import World, a_service

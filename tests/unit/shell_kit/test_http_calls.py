@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from harness import limits
+from hetserve.base.failures import Failure
 from hetserve_shell.http import calls
-from hetserve_shell.http.calls import Call, CallFailure, Upstream
+from hetserve_shell.http.calls import Call, ClientConnection, Upstream
 from hetserve_shell.http.takers import Headers
 from http_clients import until
 
@@ -33,7 +34,7 @@ class Heard:
     headers: Headers = ()
     body: bytes = b""
     ended: bool = False
-    failure: CallFailure | None = None
+    failure: Failure | None = None
     reason: str = ""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     call: Call | None = None
@@ -46,12 +47,12 @@ class Heard:
         assert self.status
         self.body += piece
 
-    def on_end(self) -> None:
+    def on_end(self, _trailers: Headers = ()) -> None:
         assert not self.over.is_set(), "two ends"
         self.ended = True
         self.over.set()
 
-    def on_failed(self, failure: CallFailure, reason: str) -> None:
+    def on_failed(self, failure: Failure, reason: str) -> None:
         assert not self.over.is_set(), "two ends"
         self.failure, self.reason = failure, reason
         self.over.set()
@@ -61,7 +62,7 @@ class Heard:
 class Peer:
     """A server that runs `answer` for every connection, with its number."""
 
-    upstream: Upstream
+    upstream: Upstream[bytes]
     connections: int = 0
 
     def ask(self, method: str = "POST", body: bytes = b"body") -> Heard:
@@ -88,7 +89,7 @@ async def peer(answer: Answering) -> AsyncIterator[Peer]:
         writer.transport.abort()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    made = Peer(Upstream(*server.sockets[0].getsockname()))
+    made = Peer(Upstream(*server.sockets[0].getsockname(), connects=ClientConnection))
     try:
         yield made
     finally:
@@ -229,7 +230,7 @@ async def test_a_head_or_a_trailer_without_end_is_not_read_on(begin: bytes) -> N
 
     async with peer(endless) as served:
         heard = await served.told()
-        assert (heard.failure, "larger than" in heard.reason) == (CallFailure.LOST, True)
+        assert (heard.failure, "larger than" in heard.reason) == (Failure.LOST, True)
 
 
 async def test_what_a_server_says_unasked_is_the_answer_to_nothing() -> None:
@@ -251,8 +252,8 @@ async def test_what_a_server_says_unasked_is_the_answer_to_nothing() -> None:
 async def test_a_request_that_no_server_hears_was_not_sent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    heard = await Peer(Upstream("127.0.0.1", port)).told()
-    assert heard.failure is CallFailure.NOT_SENT
+    heard = await Peer(Upstream("127.0.0.1", port, connects=ClientConnection)).told()
+    assert heard.failure is Failure.NOT_SENT
     assert "refused" in heard.reason.lower() or "connect" in heard.reason.lower()
 
 
@@ -264,8 +265,8 @@ async def test_who_does_not_connect_in_time_was_not_sent_to() -> None:
         for one in fill:
             one.setblocking(False)
             one.connect_ex(silent.getsockname())
-        heard = await Peer(Upstream(*silent.getsockname(), connect_within=0.1)).told()
-        assert (heard.failure, "0.1 s" in heard.reason) == (CallFailure.NOT_SENT, True)
+        heard = await Peer(Upstream(*silent.getsockname(), connects=ClientConnection, connect_within=0.1)).told()
+        assert (heard.failure, "0.1 s" in heard.reason) == (Failure.NOT_SENT, True)
         for one in fill:
             one.close()
 
@@ -280,26 +281,26 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 @pytest.mark.parametrize(
     ("before", "said", "failure"),
     [
-        pytest.param(0, b"", CallFailure.LOST, id="at once, newly connected"),
-        pytest.param(1, b"", CallFailure.CLOSED_UNANSWERED, id="a kept connection, unanswered"),
-        pytest.param(0, b"H", CallFailure.LOST, id="after a byte"),
-        pytest.param(1, b"H", CallFailure.LOST, id="a kept connection, after a byte"),
-        pytest.param(1, OK[:-1], CallFailure.LOST, id="before the last byte"),
-        pytest.param(1, b"HTTP/1.1 100 Continue\r\n\r\n", CallFailure.LOST, id="after an interim answer"),
-        pytest.param(1, HALF, CallFailure.LOST, id="in chunks"),
-        pytest.param(0, b"nonsense\r\n\r\n", CallFailure.LOST, id="nonsense"),
-        pytest.param(0, UPGRADE, CallFailure.LOST, id="upgrade"),
-        pytest.param(0, b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, CallFailure.LOST, id="an endless head"),
+        pytest.param(0, b"", Failure.LOST, id="at once, newly connected"),
+        pytest.param(1, b"", Failure.CLOSED_UNANSWERED, id="a kept connection, unanswered"),
+        pytest.param(0, b"H", Failure.LOST, id="after a byte"),
+        pytest.param(1, b"H", Failure.LOST, id="a kept connection, after a byte"),
+        pytest.param(1, OK[:-1], Failure.LOST, id="before the last byte"),
+        pytest.param(1, b"HTTP/1.1 100 Continue\r\n\r\n", Failure.LOST, id="after an interim answer"),
+        pytest.param(1, HALF, Failure.LOST, id="in chunks"),
+        pytest.param(0, b"nonsense\r\n\r\n", Failure.LOST, id="nonsense"),
+        pytest.param(0, UPGRADE, Failure.LOST, id="upgrade"),
+        pytest.param(0, b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, Failure.LOST, id="an endless head"),
         pytest.param(
             0,
             b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-            CallFailure.LOST,
+            Failure.LOST,
             id="length and chunks",
         ),
     ],
 )
 async def test_a_request_that_ends_without_its_answer_says_whether_it_can_have_been_heard(
-    before: int, said: bytes, failure: CallFailure, reset: bool
+    before: int, said: bytes, failure: Failure, reset: bool
 ) -> None:
     async def end(_number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for _ in range(before):
@@ -331,7 +332,7 @@ async def test_an_answer_without_a_length_that_is_reset_is_not_whole() -> None:
         _reset(writer)
 
     async with peer(end) as served:
-        assert (await served.told()).failure is CallFailure.LOST
+        assert (await served.told()).failure is Failure.LOST
 
 
 async def test_a_server_that_answers_before_it_has_read_all_is_not_asked_again_on_that_connection() -> None:
@@ -437,7 +438,7 @@ async def test_a_listener_that_fails_costs_its_own_request_alone() -> None:
         heard = Fails()
         served.upstream.send(b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", b"", heard)
         await asyncio.wait_for(heard.over.wait(), limits.ANSWER)
-        assert heard.failure is CallFailure.LOST
+        assert heard.failure is Failure.LOST
         assert (await served.told()).ended
 
 
@@ -446,7 +447,7 @@ async def test_a_listener_may_ask_again_from_its_end_on_the_same_connection() ->
         second = Heard()
 
         class Again(Heard):
-            def on_end(self) -> None:
+            def on_end(self, _trailers: Headers = ()) -> None:
                 super().on_end()
                 served.upstream.send(b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", b"", second)
 

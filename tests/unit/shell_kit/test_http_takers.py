@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from http import HTTPStatus
 
 import pytest
 import pytest_asyncio
 
 from harness import limits
+from hetserve_shell.http.limits import HttpError
 from http_clients import LIMITS, Client, chunked, hurry, until
 from http_takers import Reception, ask, in_pieces, receiving
 
@@ -428,14 +430,13 @@ async def test_a_request_that_waits_has_time_and_so_has_what_stands_behind_it(re
     assert (await client.answer())[:2] == (200, b"behind")
 
 
-async def test_an_answer_can_be_the_last_of_its_connection(reception: Reception) -> None:
+async def test_a_refusal_can_be_the_last_answer_of_its_connection(reception: Reception) -> None:
     client = await reception.connect()
     await client.send(ask("GET", "/x"))
     _, reply = await reception.guest()
-    reply.part()
-    reply.answer(200, [], b"last")
+    reply.refuse(HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "last", closes=True))
     status, body, headers = await client.answer()
-    assert (status, body, headers["connection"]) == (200, b"last", "close")
+    assert (status, body, headers["connection"]) == (503, b'{"error":"last"}', "close")
     assert await client.closed() == b""
 
 

@@ -36,7 +36,10 @@ class Reply:
     paused: bool = False
     parts: list[bytes] = field(default_factory=list)
 
-    def answer(self, status: int, headers: Headers, body: bytes | bytearray) -> None:
+    def refuse(self, error: HttpError) -> None:
+        self.answer(error.status, (), orjson.dumps({"error": str(error)}))
+
+    def answer(self, status: int, headers: Headers, body: bytes | bytearray, _trailers: Headers = ()) -> None:
         assert self.at < 0, "answered twice"
         self.status, self.headers, self.body = status, headers, bytes(body)
         self.at = round(asyncio.get_running_loop().time(), 3)
@@ -161,7 +164,7 @@ async def test_a_model_that_fails_is_an_error_of_the_server_and_the_next_query_i
             raise RuntimeError("out of memory")
         return inputs
 
-    instance = held(model=ServedModel({}, fail))
+    instance = held(model=ServedModel({"platform": "", "inputs": [], "outputs": []}, fail))
     failed, right = ask(instance)[0], ask(instance)[0]
     await asyncio.sleep(5)
     assert (failed.status, failed.json) == (500, {"error": "RuntimeError: out of memory"})
