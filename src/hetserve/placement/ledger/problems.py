@@ -46,11 +46,11 @@ def gpu_problems(use: GpuUse) -> Iterator[LedgerProblem]:
         yield LedgerProblem(
             f"{gpu}: {booked} percent of its compute is booked beside pods that declare none: {pods}", first
         )
-    for model, pods_of_it in _models_twice(use):
+    for model, pods_of_it in models_twice(use):
         yield LedgerProblem(f"{gpu} holds model {'/'.join(model)} {pods_of_it} times")
 
 
-def _models_twice(use: GpuUse) -> Iterator[tuple[ModelKey, int]]:
+def models_twice(use: GpuUse) -> Iterator[tuple[ModelKey, int]]:
     """(model, pods) of each model that must not be twice on a GPU and is."""
     held, hard = Counter[ModelKey](), set[ModelKey]()
     for booking in use.bookings:
