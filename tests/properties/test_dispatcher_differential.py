@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +24,13 @@ def test_the_dispatcher_sends_what_the_loop_sends(name: str, data: st.DataObject
     changes = data.draw(courses(given_system.types))
     load = Load(data.draw(st.integers(1, 150)), data.draw(st.floats(0.3, 30.0)), data.draw(st.integers(0, 99)))
     assert_equal(play(Service("s", given_system, make_policy(name)), load, changes, Dispatcher))
+
+
+def test_answers_of_one_time_are_taken_by_the_speed_of_their_types_as_in_the_loop() -> None:
+    """Type b is the faster one; its instance and one of type a, which joined before, end at one time."""
+    service = Service("s", system((1.0, 1.0, 2.0, 1.0), (1.0, 1.0, 1.0, 1.0), slo=0.5), make_policy("hetserve"))
+    joins = [Change(at * math.pi, "join", "ab"[k // 3], k) for k, at in enumerate((1.5, 1.75, 2.0, 3.0))]
+    assert_equal(play(service, Load(6, 1.5, 0), joins, Dispatcher))
 
 
 @pytest.mark.deep

@@ -97,6 +97,13 @@ def test_the_router_sends_what_the_simulation_sends(name: str, data: st.DataObje
     assert_equal(wire)
 
 
+def test_what_waits_for_an_instance_that_drains_is_sent_alike() -> None:
+    """Under a policy that keeps small queries for type b as long as an instance of it is there."""
+    service = Service("s", system((1.0, 1.0, 1.0, 0.5), (1.0, 1.0, 1.0, 1.0)), make_policy("threshold"))
+    changes = [Change(0.0, "join", "a", 0), Change(2 * math.pi, "join", "b", 1), Change(4 * math.pi, "drain", "", 1)]
+    assert_equal(play(service, Load(12, 1.0, 1), changes, Routed))
+
+
 @settings(max_examples=examples(200))
 @pytest.mark.parametrize("name", POLICIES)
 @given(data=st.data())

@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from effort import examples
@@ -16,12 +16,23 @@ from hetserve.serving.services import ComputeUse, GpuInstance
 from hetserve.serving.session import Session
 from hetserve.serving.state import DROPPED, LOST
 from testing.dispatching import BATCHES
-from testing.serving_stories import EVERY, FATES, Player, Story, reordered, same, stories
+from testing.serving_stories import EVERY, FATES, Player, Step, Story, reordered, same, stories
 from testing.sharing import Offered, SharingScene, shared_service, sharing_scenes
 
 PULL, FCFS = make_policy("hetserve"), make_policy("fcfs")
 LARGEST = max(BATCHES)
 FINISH, INSTANCE = map(FATES.index, ("finish", "instance"))
+
+
+def one_service(policy: str, seats: str, *steps: Step) -> Story:
+    """Twenty queries, in 20 s, of a service that expects no slow-down; an instance of each of these types."""
+    alone = dict.fromkeys("abc", 1.0)
+    service, later = (
+        Offered(replace(shared_service(name, make_policy(policy), *3 * [ComputeUse()]), expected=alone), 1.0, 20, 0)
+        for name in ("s0", "later")
+    )
+    there = tuple(GpuInstance("s0", kind, f"g{k}") for k, kind in enumerate(seats))
+    return Story(SharingScene((service,), there), later, steps)
 
 
 @settings(max_examples=examples(100))
@@ -48,11 +59,15 @@ def test_every_query_ends_once_or_is_still_there(story: Story) -> None:
     st.floats(0.0, 5.0),
     st.integers(0, 3),
 )
+@example(one_service("hetserve", "", Step(1.0, "join", 0, "s0", "a", "new", 0)), 0.0, 0)
 def test_a_failed_instance_loses_what_it_had_and_all_else_fares_as_if_it_had_been_drained(
     story: Story, at: float, number: int
 ) -> None:
     failed, drained = (Player.of(story.with_step(at, what, number)) for what in ("lose", "drain"))
-    lost = {serial for serial, fate in drained.fates.items() if fate[INSTANCE] == number and fate[FINISH] >= at}
+    is_there = number < len(drained.joined) and drained.joined[number] <= at
+    lost = {
+        serial for serial, fate in drained.fates.items() if is_there and fate[INSTANCE] == number and fate[FINISH] >= at
+    }
     assert {serial for serial, fate in failed.fates.items() if fate[INSTANCE] == LOST} == lost
     for serial, fate in drained.fates.items():
         assert serial in lost or same(failed.fates[serial], fate)
@@ -136,6 +151,7 @@ def test_a_run_in_pieces_is_the_run_in_one_piece(
 
 @settings(max_examples=examples(100))
 @given(stories(*EVERY, without=("answers", "limit"), least=2), st.randoms(use_true_random=False))
+@example(one_service("threshold", "ab"), Random(9))  # noqa: S311
 def test_names_and_order_of_services_types_and_instances_make_no_difference(story: Story, source: Random) -> None:
     """Only instances of one service and type keep their order, where they share GPUs: it breaks ties."""
     other, new, place = reordered(story, source)

@@ -2,8 +2,8 @@
 
 Tests compare it with a plain reference, in `tests/support/testing/plain_dispatch.py`.
 
-It is called after every arrival, completion and wake-up, and again as long as it dispatches or drops something. A
-dispatch to a busy worker queues there.
+It is called after every arrival, completion and wake-up, when queries wait and an instance joins, drains or fails, and
+again as long as it dispatches or drops something. A dispatch to a busy worker queues there.
 """
 
 from __future__ import annotations

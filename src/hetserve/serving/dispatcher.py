@@ -147,12 +147,12 @@ class Dispatcher:
         self._types[instance] = types.index(type_name)
         return self._decide()
 
-    def draining(self, instance: int, now: float) -> None:
-        """An instance takes no more queries; it serves what it has until it has left. The last `wake_at` stands."""
+    def draining(self, instance: int, now: float) -> Actions:
+        """An instance takes no more queries; it serves what it has until it has left."""
         self._known(instance)
         self._go_to(now)
         self._draining.add(instance)
-        self._arrange()
+        return self._decide()
 
     def left(self, instance: int, now: float) -> Actions:
         """An instance is gone; what it held waits again with its old arrival."""

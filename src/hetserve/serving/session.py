@@ -96,17 +96,21 @@ class Session:
         added = list(instances)
         kinds = [self._kind(instance) for instance in added]
         ids = range(len(self.instances), len(self.instances) + len(added))
-        new, tables, waiting = blank_instances(len(added)), self._state.tables, self._state.waiting
+        new, tables = blank_instances(len(added)), self._state.tables
         new.id[:] = ids
         for row, (instance, (service, kind)) in enumerate(zip(added, kinds, strict=True)):
             new.service[row], new.type[row], new.kind[row] = service, kind, tables.kinds[service] + kind
             new.gpu[row] = self._gpus.setdefault(instance.gpu, len(self._gpus))
-            if waiting.ends[service, 1] > waiting.ends[service, 0]:
-                waiting.wake_at[service] = self.now
+            self._call(service)
         self.instances += added
         self._state = self._state._replace(instances=joined(self._state.instances, new))
-        self._is_seated = False
         return ids
+
+    def _call(self, service: int) -> None:
+        """Instances have changed: the policy of a service is to decide now if queries wait."""
+        self._is_seated = False
+        if self.waiting()[service]:
+            self._state.waiting.wake_at[service] = self.now
 
     def _kind(self, instance: GpuInstance) -> tuple[int, int]:
         """Indices of its service, and of its type there."""
@@ -118,8 +122,11 @@ class Session:
 
     def drain(self, number: int) -> None:
         """The instance takes no more queries; it serves what it has, and leaves. Again, or when gone: nothing."""
-        self._state.instances.leaving[self._slots(number)] = True
-        self._is_seated = False
+        rows = self._state.instances
+        for slot in self._slots(number).tolist():
+            if not rows.leaving[slot]:
+                rows.leaving[slot] = True
+                self._call(int(rows.service[slot]))
 
     def stand(self, wanted: Mapping[str, GpuInstance]) -> dict[str, int]:
         """Makes these the instances that take queries: new ones join, those of earlier calls that are left out drain.
@@ -145,10 +152,9 @@ class Session:
             held = layout.without_instance(self._state, slot)
             if requeue:
                 self._state = layout.put_back(self._state, service, held)
-                self._state.waiting.wake_at[service] = self.now
             else:
                 self._state = layout.ended_unserved(self._state, held, LOST)
-            self._is_seated = False
+            self._call(service)
         return held
 
     def _slots(self, number: int) -> Integers:

@@ -97,14 +97,19 @@ class PlainServing:
     def join(self, seat: GpuInstance) -> int:
         tenant = self._tenant(seat.service)
         self._instances.append(PlainInstance(len(self._instances), tenant, seat))
-        self._roster = None
-        if tenant.queue:
-            tenant.wake_at = self.now
+        self._call(tenant)
         return len(self._instances) - 1
 
     def drain(self, number: int) -> None:
-        self._instances[number].leaving = True
+        one = self._instances[number]
+        if not one.leaving:
+            one.leaving = True
+            self._call(one.tenant)
+
+    def _call(self, tenant: PlainTenant) -> None:
         self._roster = None
+        if tenant.queue:
+            tenant.wake_at = self.now
 
     def fail(self, number: int, *, requeue: bool) -> list[int]:
         one = self._instances[number]
@@ -112,14 +117,14 @@ class PlainServing:
             return []
         held = [query for query in (one.serving, *one.line) if query is not None]
         one.tenant.late -= one.is_late and held[0].id >= one.tenant.first
-        one.serving, one.line, one.leaving, self._roster = None, [], True, None
+        one.serving, one.line, one.leaving = None, [], True
         for query in held:
             query.start, query.instance, query.work, query.peak = math.nan, WAITING, math.nan, 0.0
         if requeue:
             one.tenant.queue = sorted([*one.tenant.queue, *held], key=lambda query: (query.arrival, query.id))
-            one.tenant.wake_at = self.now
         else:
             self._end_unserved(held, LOST)
+        self._call(one.tenant)
         return [query.id for query in held]
 
     def arrive(self, name: str, times: Any, sizes: Any, draws: Any) -> range:

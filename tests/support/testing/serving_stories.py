@@ -84,7 +84,7 @@ class Player:
     """Plays a story; `log` has what the run answered.
 
     most_ended: it goes on by so many answers at a time. ended: serials in order. fates, owners: `FATES` and service of
-    each serial. serials: by id.
+    each serial. serials: by id. joined: when each instance did [s].
     """
 
     story: Story
@@ -96,7 +96,7 @@ class Player:
     owners: list[str] = field(default_factory=list)
     serials: list[int] = field(default_factory=list)
     services: list[Service] = field(default_factory=list)
-    joined: int = 0
+    joined: list[float] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -149,7 +149,7 @@ class Player:
 
     def join(self, seat: GpuInstance) -> None:
         self.run.join(seat)
-        self.joined += 1
+        self.joined.append(self.run.now)
 
     def announce(self, name: str, ids: Sequence[int]) -> None:
         self.serials += range(len(self.owners), len(self.owners) + len(ids))
@@ -158,7 +158,7 @@ class Player:
     def take(self, step: Step) -> None:
         source, number = np.random.default_rng(step.seed), step.number
         service = next((service for service in self.services if service.name == step.service), None)
-        if step.what in ENDINGS and number < self.joined:
+        if step.what in ENDINGS and number < len(self.joined):
             self.end_instance(step)
         elif step.what == "forget":
             self.serials = [self.serials[kept] for kept in self.run.forget()]
@@ -184,7 +184,7 @@ class Player:
         """Two go on from here, and neither knows of the other: the run, or its copy, is the one that fares badly."""
         one, two = self.run, self.run.copy()
         kept, aside = (one, two) if step.seed % 2 else (two, one)
-        if step.number < self.joined:
+        if step.number < len(self.joined):
             aside.fail(step.number, requeue=True)
         aside.until(aside.now + step.seed / 100)
         self.log += fates_of(aside, range(len(self.serials))).ravel().tolist()
@@ -276,11 +276,11 @@ def reordered(story: Story, source: Random) -> tuple[Story, dict[str, str], dict
 
 
 def _early(service: Service) -> Service:
-    """Without its last type."""
+    """Without its last type, which is never the base."""
     types = service.system.types[:-1]
     return replace(
         service,
-        system=service.system.present(dict.fromkeys(types, 1)),
+        system=altered(service.system, types, range(len(types))),
         uses={name: service.uses[name] for name in types},
         expected={name: service.expected[name] for name in types},
     )

@@ -24,7 +24,7 @@ class Told(Protocol):
     def offer(self, query: int, batch: int, deadline: float, now: float) -> Actions: ...
     def answered(self, instance: int, now: float) -> Actions: ...
     def joined(self, instance: int, type_name: str, now: float) -> Actions: ...
-    def draining(self, instance: int, now: float) -> Actions | None: ...
+    def draining(self, instance: int, now: float) -> Actions: ...
     def left(self, instance: int, now: float) -> Actions: ...
     def wake(self, now: float) -> Actions: ...
 
@@ -41,13 +41,19 @@ class Change:
 
 @dataclass(slots=True)
 class Wire:
+    """places: of each instance among those whose answers come at one time, as in a session. answers: heap of time,
+    place, instance and query.
+    """
+
     told: Told
     outcome: Outcomes
     deadlines: list[float]
+    ranks: dict[str, int]
+    places: dict[int, tuple[bool, int]] = field(default_factory=dict)
     sent: dict[int, tuple[int, float]] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
-    answers: list[tuple[float, int, int]] = field(default_factory=list)
+    answers: list[tuple[float, tuple[bool, int], int, int]] = field(default_factory=list)
     wake_at: float = math.inf
 
     def play(self, changes: list[Change]) -> None:
@@ -63,7 +69,7 @@ class Wire:
             if coming and coming[0].at == now:
                 self._change(coming.pop(0))
             elif answer == now:
-                _, instance, query = heapq.heappop(self.answers)
+                *_, instance, query = heapq.heappop(self.answers)
                 if instance not in self.gone:
                     assert self.sent[query][0] == instance
                     self._act(self.told.answered(instance, now), now)
@@ -76,11 +82,13 @@ class Wire:
 
     def _change(self, change: Change) -> None:
         if change.what == "join":
+            self.places[change.instance] = False, self.ranks[change.type]
             self._act(self.told.joined(change.instance, change.type, change.at), change.at)
         elif change.what == "drain":
-            actions = self.told.draining(change.instance, change.at)
-            if actions is not None:
-                self._act(actions, change.at)
+            self.places[change.instance] = True, self.places[change.instance][1]
+            self.answers = [(at, self.places[to], to, query) for at, _, to, query in self.answers]
+            heapq.heapify(self.answers)
+            self._act(self.told.draining(change.instance, change.at), change.at)
         else:
             self.gone.add(change.instance)
             self._act(self.told.left(change.instance, change.at), change.at)
@@ -89,7 +97,8 @@ class Wire:
         for query, instance in actions.sends:
             self.sent[query] = instance, now
             if instance == self.outcome.instance[query] and now == self.outcome.start[query]:
-                heapq.heappush(self.answers, (float(self.outcome.finish[query]), instance, query))
+                finish = float(self.outcome.finish[query])
+                heapq.heappush(self.answers, (finish, self.places[instance], instance, query))
         self.dropped.update(actions.drops)
         self.wake_at = actions.wake_at
 
@@ -117,7 +126,8 @@ def play(service: Service, load: Load, changes: list[Change], tell: Callable[[Se
             session.fail(change.instance, requeue=True)
     session.until()
     outcome = session.outcome()
-    wire = Wire(tell(service), outcome, (outcome.arrival + service.system.slo).tolist())
+    ranks = {service.system.types[kind]: rank for rank, kind in enumerate(service.system.order.tolist())}
+    wire = Wire(tell(service), outcome, (outcome.arrival + service.system.slo).tolist(), ranks)
     wire.play(changes)
     return wire
 

@@ -14,7 +14,7 @@ from effort import examples
 from hetserve.dispatch import make_policy
 from hetserve.serving.dispatcher import Actions, Dispatcher
 from hetserve.serving.services import Service
-from testing.dispatching import system
+from testing.dispatching import AUXILIARY, BASE, system
 
 TIMES = (0.2, 0.25, 0.4, 0.6)
 LINES = "clockwork-earliest"
@@ -62,6 +62,14 @@ def test_a_draining_instance_serves_what_it_has_with_its_line_and_is_gone() -> N
     assert run.answered(0, 1.2).sends == []
     assert run.left(0, 1.3).sends == []
     assert run.joined(0, "a", 1.4).sends == [(9, 0)]
+
+
+def test_what_waits_for_an_instance_goes_to_another_once_it_drains() -> None:
+    run = Dispatcher(Service("s", system(BASE, AUXILIARY), make_policy("threshold")))
+    for instance, kind in enumerate("ab"):
+        run.joined(instance, kind, 0.0)
+    assert [run.offer(query, 1, 1.0, 0.0).sends for query in (7, 8)] == [[(7, 1)], []]
+    assert run.draining(1, 0.1).sends == [(8, 0)]
 
 
 def test_what_an_instance_held_waits_again_when_it_has_left() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from hetserve.serving.services import ComputeUse, GpuInstance, Service
 from hetserve.serving.session import Session
 from hetserve.serving.state import LOST, WAITING
 from hetserve.serving.system import System
-from testing.dispatching import BATCHES, system, table
+from testing.dispatching import AUXILIARY, BASE, BATCHES, system, table
 
 TIMES = (0.2, 0.25, 0.4, 0.6)
 
@@ -100,6 +101,18 @@ def test_a_late_query_of_a_failed_instance_counts_once(requeue: bool) -> None:
     run.until()
     assert not run.stopped
     assert np.isfinite(run.outcome().finish).sum() == (3 if requeue else 2)
+
+
+@pytest.mark.parametrize("end", [lambda run: run.drain(1), lambda run: run.fail(1, requeue=False)])
+def test_what_waits_for_an_instance_goes_to_another_once_it_drains_or_fails(end: Callable[[Session], object]) -> None:
+    """Under a policy that keeps small queries for the slower type as long as an instance of it is there."""
+    run = Session([Service("s", system(BASE, AUXILIARY), make_policy("threshold"))])
+    run.join_all(GpuInstance("s", kind, kind) for kind in "ab")
+    arrive(run, 0.0, 0.0, size=0)
+    run.until(0.1)
+    end(run)
+    run.until()
+    assert (run.outcome().instance[1], run.outcome().start[1]) == (0, 0.1)
 
 
 def test_instances_join_and_drain_until_those_stand_that_are_wanted() -> None:
