@@ -336,6 +336,7 @@ class ServiceRouter:
         if self._outside.pop(one.id, None) is None:
             self._inside -= 1
             self._dispatcher.cancel(one.id, self._now)
+            self._policy_wakes = self._now  # who stood behind it may go
         self._forget(one)
 
     def _part(self, one: RoutedQuery, instance: RoutedInstance) -> None:

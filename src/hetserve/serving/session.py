@@ -107,7 +107,7 @@ class Session:
         return ids
 
     def _call(self, service: int) -> None:
-        """Instances have changed: the policy of a service is to decide now if queries wait."""
+        """Instances or the queue have changed: the policy of a service is to decide now if queries wait."""
         self._is_seated = False
         if self.waiting()[service]:
             self._state.waiting.wake_at[service] = self.now
@@ -285,6 +285,8 @@ class Session:
             state = layout.ended_unserved(self._state, gone[-1], DROPPED)
             self._has_room &= state is self._state
             self._state = state
+            if len(gone[-1]):
+                self._call(index)
         return np.concatenate(gone)
 
     def waiting(self) -> Integers:

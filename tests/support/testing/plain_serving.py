@@ -166,6 +166,8 @@ class PlainServing:
             gone = [query for query in tenant.queue if query.arrival < before]
             tenant.queue = [query for query in tenant.queue if query.arrival >= before]
             self._end_unserved(gone, DROPPED)
+            if gone:
+                self._call(tenant)
             all_gone += [query.id for query in gone]
         return all_gone
 

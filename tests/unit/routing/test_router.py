@@ -10,8 +10,9 @@ from hetserve.api.service.dispatch import MOST_INSTANCES
 from hetserve.base.failures import Failure
 from hetserve.routing.actions import Abandon, Drop, Send, Status, WakeAt
 from hetserve.routing.router import LEAST_HANG, QueueLimits, ServiceRouter, too_many_instances
-from testing.dispatching import system
+from testing.dispatching import AUXILIARY, BASE, system
 from testing.routed_world import World, a_service
+from testing.sharing import SMALL_ONLY
 
 LATE = str(Status.DEADLINE_EXCEEDED)
 
@@ -265,6 +266,16 @@ def test_a_client_that_leaves_while_its_query_waits_takes_it_along(policy: str) 
     assert world.router.waiting == 9
     served = [world.answer(0) for _ in range(10)]
     assert served == [0, *range(2, 10), 11]
+
+
+def test_a_client_that_leaves_lets_go_who_stands_behind_it() -> None:
+    world = World.of(a_service(of=system(BASE, AUXILIARY, SMALL_ONLY)), "ac")
+    for query, items in ((0, 10), (1, 10), (2, 1)):
+        world.arrive(query, items)
+    assert world.serving == {0: 0}, "first come: instance 1 serves small queries alone"
+    world.leave(1)
+    world.until(world.now)
+    assert world.serving == {0: 0, 1: 2}
 
 
 def test_a_client_that_leaves_while_an_instance_computes_keeps_it_busy_until_it_answers_or_hangs() -> None:

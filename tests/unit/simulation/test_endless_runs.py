@@ -12,8 +12,8 @@ from hetserve.dispatch import make_policy
 from hetserve.serving.services import ComputeUse, GpuInstance, Service
 from hetserve.serving.session import Session
 from hetserve.serving.system import System
-from testing.dispatching import BATCHES, table
-from testing.sharing import SharingScene, sharing_scenes
+from testing.dispatching import AUXILIARY, BASE, BATCHES, system, table
+from testing.sharing import SMALL_ONLY, SharingScene, sharing_scenes
 
 FCFS, EARLIEST = make_policy("fcfs"), make_policy("clockwork-earliest")
 TIMES = (0.2, 0.25, 0.4, 0.6)
@@ -96,6 +96,18 @@ def test_clients_give_up_queries_that_wait_and_not_those_that_are_served() -> No
     ended = run.tally()
     assert ended.instance.tolist() == [0, -2, -2, 0, 0]
     assert ended.late.tolist() == [False, True, True, True, True]
+
+
+def test_who_gives_up_lets_go_who_stands_behind_it() -> None:
+    small = Service("s", system(BASE, AUXILIARY, SMALL_ONLY), FCFS, {"a": ComputeUse(1.0), "c": ComputeUse(1.0)})
+    run = Session([small])
+    run.join(GpuInstance("s", "c", "g"))
+    arrive(run, "s", [0.0], size=3)
+    arrive(run, "s", [0.5])
+    run.until(1.2)
+    run.give_up(0.0)
+    run.until(1.3)
+    assert run.waiting().tolist() == [0]
 
 
 def test_standing_says_what_each_instance_does() -> None:
