@@ -114,7 +114,7 @@ def test_scale_in_under_load_costs_no_answer(wire: Serving, sandbox: Sandbox, tm
     serve(sandbox, wire, tmp_path, qps=60)
     before = images(sandbox)
     assert len(before) == 4
-    with playing(wire, sandbox.namespace, "svc", "m", RATE) as player:
+    with playing(wire, sandbox.namespace, "svc", "m", RATE, burst=4) as player:
         player.more(SOME)
         sandbox.edit("svc", {"spec": {"load": {"expectedQPS": 30}}})
         wait_until(lambda: len(images(sandbox)) == 2 or Unmet(images(sandbox)), limits.ROLLOUT, "two instances fewer")

@@ -24,13 +24,15 @@ ANSWERED = "200"
 class Player:
     """Plays queries of one service until it is ended. url: of its model's infer. host: of the service.
 
-    rate: queries/s; sizes: items of a query, drawn evenly. Both may be set while it plays.
+    rate: queries/s; sizes: items of a query, drawn evenly. Both may be set while it plays. burst: queries that come at
+    one time, so that as many instances get one each.
     """
 
     url: str
     host: str
     rate: float
     sizes: Sequence[int] = (1,)
+    burst: int = 1
     outcomes: Counter[str] = field(default_factory=Counter)
     """By status; by the error where there was no answer."""
     instances: Counter[str] = field(default_factory=Counter)
@@ -66,11 +68,12 @@ class Player:
             httpx.AsyncClient(timeout=limits.REACTION, trust_env=False, limits=unlimited) as client,
             asyncio.TaskGroup() as group,
         ):
-            for number in count():
+            for number in count(step=self.burst):
                 if self._ended.is_set():
                     return
-                group.create_task(self._ask(client, number, drawn.choice(self.sizes)))
-                at += 1 / self.rate
+                for one in range(number, number + self.burst):
+                    group.create_task(self._ask(client, one, drawn.choice(self.sizes)))
+                at += self.burst / self.rate
                 await asyncio.sleep(max(at - loop.time(), 0.0))
 
     async def _ask(self, client: httpx.AsyncClient, number: int, items: int) -> None:
@@ -89,10 +92,10 @@ class Player:
 
 @contextmanager
 def playing(
-    wire: Serving, namespace: str, service: str, model: str, rate: float, sizes: Sequence[int] = (1,)
+    wire: Serving, namespace: str, service: str, model: str, rate: float, sizes: Sequence[int] = (1,), burst: int = 1
 ) -> Iterator[Player]:
     """Plays queries during the block; every one of them has ended after it."""
-    player = Player(f"{wire.url}/v2/models/{model}/infer", f"{service}.{namespace}", rate, sizes)
+    player = Player(f"{wire.url}/v2/models/{model}/infer", f"{service}.{namespace}", rate, sizes, burst)
     thread = threading.Thread(target=player.run, name="queries", daemon=True)
     thread.start()
     try:
