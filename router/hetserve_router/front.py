@@ -38,7 +38,7 @@ class OwnAnswer:
     body: bytes
     message: bytes
     is_grpc: bool
-    limit: int = 0
+    limit: int = 1024
 
     def take(self, _body: bytes | bytearray, reply: Replier) -> None:
         if self.is_grpc:
@@ -157,7 +157,7 @@ class Front:
         for prefix in service.spec.dispatch.paths:
             if path == prefix or path.startswith(f"{prefix.rstrip('/')}/"):
                 _only(head, b"POST")
-                return self._query(service, head, InferenceFacts(1))
+                return self._query(service, head, InferenceFacts(1, in_sequence=True))
         raise HttpError(
             HTTPStatus.NOT_FOUND,
             f"path {_shown(head.path)}: is not served; there are /v2/models/{service.model}, its /infer and /ready,"

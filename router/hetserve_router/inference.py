@@ -33,7 +33,7 @@ _SHAPE: Final = re.compile(rb'(?<!\\)"shape"\s*:\s*\[\s*(?:(\d{1,18})\s*[,\]]|\]
 class InferenceFacts:
     """items: of a query. timeout: what its client waits for at most [s]; None: it does not say.
 
-    in_sequence: it belongs to a sequence, so that asking twice may change the answer.
+    in_sequence: it belongs to a sequence, or may, so that asking twice may change the answer.
     """
 
     items: int
@@ -55,10 +55,11 @@ def read_inference(body: bytes | bytearray, items: bytes, json_length: bytes, en
                 f"Content-Encoding {_text(encoding)}: compressed bodies are not read; say in the header "
                 f"{_text(ITEMS)} how many items the query has",
             )
-        return InferenceFacts(told)
+        return InferenceFacts(told, in_sequence=True)
     part = memoryview(body)[: _length(json_length, len(body))] if json_length else memoryview(body)
     if len(part) > MOST_PARSED:
-        return InferenceFacts(_glimpsed(bytes(part[:LOOKED_AT])) if told is None else told)
+        items = _glimpsed(bytes(part[:LOOKED_AT])) if told is None else told
+        return InferenceFacts(items, in_sequence=True)
     return _parsed(bytes(part), told)
 
 

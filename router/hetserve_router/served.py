@@ -303,8 +303,7 @@ class ServedService:
         return link
 
     def _retire(self, link: InstanceLink) -> None:
-        if link.has_left and link.query is None:
-            del self._links[link.number]
+        if link.has_left and link.query is None and self._links.pop(link.number, None) is not None:
             link.close()
             if all(other.row != link.row for other in self._links.values()):
                 self._table.seats[link.row].gone_at, self._table.in_flight[link.row] = self.now(), 0

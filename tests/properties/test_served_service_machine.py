@@ -256,6 +256,11 @@ class ServedServiceMachine(RuleBasedStateMachine):
         self.time = end
         self.timers = [timer for timer in self.timers if not timer.is_off]
 
+    @rule(seconds=st.sampled_from([0.001, 20.0]))
+    def lag(self, seconds: float) -> None:
+        """What was due by then is called later, as by a loop that is busy."""
+        self.time += seconds
+
     # Laws
 
     @invariant()
@@ -312,6 +317,18 @@ class ServedServiceMachine(RuleBasedStateMachine):
 
 TestServedService = ServedServiceMachine.TestCase
 TestServedService.settings = settings(max_examples=examples(2000), stateful_step_count=50, deadline=None)
+
+
+def test_an_instance_that_leaves_as_its_hang_is_due_is_forgotten_once() -> None:
+    story = ServedServiceMachine()
+    story.begin("fcfs")
+    story.ask(8, "", b"", 0, True, False)
+    story.clients[0].is_whole = True
+    story.clients[0].query.take(story.clients[0].text, story.clients[0])
+    story.lag(1000.0)
+    story.stand([], [], 1)
+    assert story.clients[0].is_over
+    story.teardown()
 
 
 def test_an_answer_whose_client_stopped_reading_and_left_is_read_to_its_end() -> None:

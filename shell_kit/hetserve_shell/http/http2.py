@@ -88,7 +88,7 @@ class Http2Connection(OpenConnection):
 
     def part(self) -> None:
         """Asks the client for no more requests; serves those that are on their way."""
-        if self._open and not self.parting:
+        if self._open and not (self.parting or self._closing):
             self.parting = True
             self._say_last(ANY_STREAM)
 
@@ -433,7 +433,7 @@ class Http2Connection(OpenConnection):
 
     def _end_with_these(self) -> None:
         """Serves no more than the requests that have begun."""
-        if self._open and self._last == ANY_STREAM:
+        if self._open and self._last == ANY_STREAM and not self._closing:
             self.parting = True
             self._last = self._h2.highest_inbound_stream_id
             self._say_last(self._last)

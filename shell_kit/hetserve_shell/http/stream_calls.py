@@ -144,7 +144,7 @@ class StreamConnection(CallConnection[Headers]):
 
     def _piece(self, flags: int, stream: int, content: bytes) -> None:
         self._all_unsaid = self._tell(0, self._all_unsaid + len(content))
-        if stream != self._stream:
+        if stream != self._stream or self.call is None:
             return
         self._unsaid = self._tell(stream, self._unsaid + len(content))
         if not self._has_head:

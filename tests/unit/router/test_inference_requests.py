@@ -79,7 +79,7 @@ def test_a_shape_within_a_text_is_not_taken_for_one() -> None:
 
 
 def test_a_compressed_body_needs_the_header() -> None:
-    assert read(b"\x1f\x8b", items=b"4", encoding=b"gzip") == InferenceFacts(4)
+    assert read(b"\x1f\x8b", items=b"4", encoding=b"gzip") == InferenceFacts(4, in_sequence=True)
     error = refused(b"\x1f\x8b", encoding=b"gzip")
     assert error.status == HTTPStatus.UNSUPPORTED_MEDIA_TYPE
     assert "hetserve-items" in str(error)

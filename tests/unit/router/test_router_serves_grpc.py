@@ -227,6 +227,7 @@ async def test_of_the_model_an_instance_answers_and_of_health_the_router() -> No
         assert message_of(await client.rpc("ModelReady", framed(field(1, "rm2")))) == field(1, 1)
         for method in ("ServerLive", "ServerReady", HEALTH):
             assert message_of(await client.rpc(method, framed(b""))) == field(1, 1)
+        assert message_of(await client.rpc(HEALTH, framed(field(1, "inference.GRPCInferenceService")))) == field(1, 1)
         assert b"hetserve" in message_of(await client.rpc("ServerMetadata", framed(b"")))
         scene.router.front.serves = lambda: False
         assert message_of(await client.rpc(HEALTH, framed(b""))) == field(1, 2)

@@ -190,6 +190,7 @@ async def test_a_taker_learns_that_its_client_is_gone(reception: Reception, how:
             client.h2.close_connection()
             client.flush()
         await until(lambda: all(one.left == 1 for one in reception.desk.guests))
+        reception.server.part()  # while the connection lingers, nothing more is written
         reply.answer(200, JSON, b"nobody reads it")
 
 
