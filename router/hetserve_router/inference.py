@@ -58,8 +58,8 @@ def read_inference(body: bytes | bytearray, items: bytes, json_length: bytes, en
         return InferenceFacts(told, in_sequence=True)
     part = memoryview(body)[: _length(json_length, len(body))] if json_length else memoryview(body)
     if len(part) > MOST_PARSED:
-        items = _glimpsed(bytes(part[:LOOKED_AT])) if told is None else told
-        return InferenceFacts(items, in_sequence=True)
+        found = _glimpsed(bytes(part[:LOOKED_AT])) if told is None else told
+        return InferenceFacts(found, in_sequence=True)
     return _parsed(bytes(part), told)
 
 
