@@ -206,7 +206,7 @@ class QueryExchange:
             self._call.resume()
 
     def _answer_headers(self) -> list[tuple[bytes, bytes]]:
-        headers = [header for header in self._headers if header[0] not in _OF_A_HOP]
+        headers = _passed_back(self._headers)
         queue, service = 1e3 * (self.sent - self.arrived), 1e3 * (self._service.now() - self.sent)
         headers.append((b"server-timing", b"queue;dur=%.3f, service;dur=%.3f" % (queue, service)))
         if self.instance is not None:
@@ -268,5 +268,9 @@ class ForwardedExchange:
             why = f"{self._service.title}: instance {self._instance.name}: {answer.failed}"
             reply.refuse(HttpError(HTTPStatus.BAD_GATEWAY, why))
         else:
-            headers = [header for header in answer.headers if header[0] not in _OF_A_HOP]
-            reply.answer(answer.status, headers, answer.body, answer.trailers)
+            reply.answer(answer.status, _passed_back(answer.headers), answer.body, answer.trailers)
+
+
+def _passed_back(headers: Headers) -> list[tuple[bytes, bytes]]:
+    """Headers of an instance's answer that the client gets."""
+    return [header for header in headers if header[0] not in _OF_A_HOP]

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import orjson
 
 from hetserve_router.access_log import AccessLog
-from hetserve_router.addresses import Asked, rpc_target_of, service_of, target_of
+from hetserve_router.addresses import SERVICE, Asked, rpc_target_of, service_of, target_of
 from hetserve_router.exchange import ForwardedExchange, QueryExchange
 from hetserve_router.inference import InferenceFacts
 from hetserve_router.served import ServedService
@@ -114,7 +114,7 @@ class Front:
         return ForwardedExchange(service, head, instance)
 
     def _key(self, head: Head) -> Key:
-        return service_of(head.get(b"hetserve-service"), head.get(b"host"), self.namespaces, self.domain)
+        return service_of(head.get(SERVICE), head.get(b"host"), self.namespaces, self.domain)
 
     def _own(self, head: Head, asked: Asked, ready: bool) -> Taker:
         said = {

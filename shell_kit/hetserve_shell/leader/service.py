@@ -40,7 +40,6 @@ class LeaderLabel:
     namespace: str
     name: str
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
-    worn: bool = False
 
     async def keep(self) -> None:
         """Never returns: the label is on our pod and on no other."""
@@ -51,13 +50,6 @@ class LeaderLabel:
                 log.warning("label %s: %s", self.label, error)
             await self.sleep(LABELLED_EVERY)
 
-    async def drop(self) -> None:
-        """Take the label off our pod, if the API server lets us."""
-        try:
-            await self._patch(self.name, None)
-        except ApiUnreachableError as error:
-            log.warning("label %s: %s", self.label, error)
-
     async def _settle(self) -> None:
         query = {"labelSelector": f"{self.label}=true"}
         collection = pod_path(self.namespace, "").removesuffix("/")
@@ -66,7 +58,6 @@ class LeaderLabel:
             log.warning("label %s: %s", self.label, answer.message)
             return
         labelled = {str(raw["metadata"]["name"]) for raw in answer.json().get("items") or []}
-        self.worn = True
         if self.name not in labelled:
             await self._patch(self.name, "true")
         for other in sorted(labelled - {self.name}):

@@ -60,7 +60,7 @@ def test_of_a_binary_body_the_json_part_is_parsed() -> None:
 
 
 def test_of_a_large_body_the_first_shape_is_found_at_its_beginning() -> None:
-    assert read(body_of(48, 1000, data=[0.5] * MOST_PARSED)).items == 48
+    assert read(body_of(48, 1000, data=[0.5] * MOST_PARSED)) == InferenceFacts(48, in_sequence=True)
 
 
 def test_a_large_body_whose_shape_comes_late_names_the_header() -> None:

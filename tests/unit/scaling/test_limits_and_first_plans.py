@@ -188,6 +188,15 @@ def test_instances_without_room_do_not_keep_the_others_from_shrinking() -> None:
     assert decide(waits, Answers(quick=True)).action is not Action.HOLD
 
 
+def test_a_pause_of_scaling_down_keeps_instances_without_room() -> None:
+    v100, t4 = hetsev_types()
+    alone = scaled_problem((replace(v100, max_instances=0), t4))
+    bound, waiting = {"t4": 1}, {"t4": Seconds(100.0)}
+    waits = facts(steady(10.0), {"t4": 3}, 10.0, problem=alone, bound=bound, waiting=waiting, pause=Pause.SCALE_DOWN)
+
+    assert decide(waits, Answers(quick=True)).action is Action.HOLD
+
+
 def test_what_is_planned_and_not_bound_yet_takes_its_part_of_a_pool() -> None:
     v100, t4 = (replace(o, pool="gpus", demand=ResourceAmounts(gpu_compute=Percent(100))) for o in hetsev_types())
     pool = Pool("gpus", ResourceAmounts(gpu_compute=Percent(200)))

@@ -13,7 +13,7 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.settings import SettingCodes
 from hpack import Encoder
-from hyperframe.frame import GoAwayFrame
+from hyperframe.frame import DataFrame, GoAwayFrame
 
 from harness import limits
 from hetserve.base.failures import Failure
@@ -189,6 +189,24 @@ async def test_what_a_server_says_it_has_not_begun_was_not_carried_out(how: str)
 
     async with serving(play) as peer:
         assert (await peer.told()).failure is Failure.CLOSED_UNANSWERED
+
+
+async def test_what_comes_behind_the_end_of_an_answer_gives_its_connection_to_one_call_alone() -> None:
+    async def play(played: Played, number: int) -> None:
+        stream = await played.request()
+        for headers, is_end in ((WELL, False), (ENDED, True)):
+            played.h2.send_headers(stream, headers, end_stream=is_end)
+        behind = DataFrame(stream, b"more")
+        behind.flags.add("END_STREAM")
+        played.writer.write(played.h2.data_to_send() + (behind.serialize() if number == 1 else b""))
+        while True:
+            played.answer(await played.request())
+
+    async with serving(play) as peer:
+        await peer.told()
+        both = await asyncio.gather(peer.told(), peer.told())
+        assert {heard.failure for heard in both} == {None}
+        assert peer.connections == 2
 
 
 @pytest.mark.parametrize("after", [0, 1])

@@ -26,8 +26,5 @@ async def test_a_label_that_came_late_is_taken_off_the_others() -> None:
     label = LeaderLabel(api, LABEL, "system", "me", once)
     with pytest.raises(asyncio.CancelledError):
         await label.keep()
-    assert label.worn
     assert api.pod("me", "system")["metadata"]["labels"] == {LABEL: "true"}
     assert api.pod("late", "system")["metadata"]["labels"] == {}
-    await label.drop()
-    assert api.pod("me", "system")["metadata"]["labels"] == {}

@@ -73,7 +73,7 @@ def _counted_twice(cluster: ClusterClient, namespace: str) -> list[str] | Unread
         labels: dict[str, Any] = series["metric"]
         title = f"{labels.get('namespace')}/{labels.get('service')}"
         targets.setdefault(title, []).append(f"{labels.get('job')} {labels.get('instance')}")
-    twice = sorted((title, tuple(sorted(some))) for title, some in targets.items() if len(some) > 1)
+    twice = sorted((title, tuple(sorted(found))) for title, found in targets.items() if len(found) > 1)
     return [f"the load of {title} is counted by {' and by '.join(found)}" for title, found in twice]
 
 
