@@ -38,5 +38,9 @@ def test_users_are_counted_and_rivals_named(cluster: Cluster, namespace: str) ->
             status = cluster.kube.get("modelprofiles", name, namespace).get("status") or {}
             return status.get("conflicts") == ["rival"] or Unmet(status)
 
+        def refused() -> Any:
+            status = cluster.kube.get("modelprofiles", "rival", namespace).get("status")
+            return (status is not None and ready(status) == ("False", "ProfileConflict")) or Unmet(status)
+
         wait_until(conflicts, limits.REACTION, "the profile to name its rival")
-        assert ready(cluster.kube.get("modelprofiles", "rival", namespace)["status"]) == ("False", "ProfileConflict")
+        wait_until(refused, limits.REACTION, "the rival to be refused")
