@@ -118,8 +118,8 @@ def run(files: tuple[str, ...], service: str | None, output: str, plot: str | No
         played = _together(files, service, overrides, effort, options)
         holds = all(one.holds for one in answered(played))
         finish(played, output, plot, result.document, result.block, result.draw, holds=holds, beside=result.gpus)
-    if options["rate"] is None and not find and effort.recording is not None:
-        options["rate"] = effort.recording.rate
+    if options["rate"] is None and not find:
+        options["rate"] = effort.own_rate
     if (options["rate"] is None) != find:
         refuse("give either --rate Q/S, a load to offer, or --find-allowable, to look for the highest that holds")
 
@@ -136,8 +136,8 @@ def _refuse_beside_together(options: dict[str, Any], effort: SimulationEffort) -
     for name in ("rate", "find_allowable", "counts"):
         if options[name] not in (None, False):
             refuse(f"--{name.replace('_', '-')} does not go with --together, which plays the plans at their loads")
-    if effort.recording is not None:
-        refuse("--arrivals FILE does not go with --together: a recording is of one service")
+    if effort.own_rate is not None:
+        refuse("--arrivals of a rate of their own do not go with --together: they are of one service")
 
 
 def _together(
