@@ -54,13 +54,13 @@ def _spread_of_variation(coefficient: str | None) -> Spread | None:
     return None if coefficient is None else Spread.of_variation(float(coefficient))
 
 
-def profile_manifest(name: str, namespace: str, *, model: str, instance_type: str, latency: Json, source: str) -> Json:
-    """latency: its `table` or `linear`."""
+def profile_manifest(name: str, namespace: str, *, model: str, instance_type: str, source: str, **times: Any) -> Json:
+    """times: `latency`, with its `table` or `linear`, or `variants`."""
     return {
         "apiVersion": API_VERSION,
         "kind": "ModelProfile",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"model": model, "instanceType": instance_type, "latency": latency, "source": source[:512]},
+        "spec": {"model": model, "instanceType": instance_type, **times, "source": source[:512]},
     }
 
 

@@ -15,6 +15,7 @@ from hetserve.cli.output.plots import plot_option
 from hetserve.cli.output.streams import FORMATS, note, refuse
 from hetserve.registry.choices import DRAWN_ARRIVALS, Arrivals
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
+from hetserve.registry.joining_policies import JOINING_POLICIES
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
@@ -69,6 +70,47 @@ policy_option = click.option(
     "--policy",
     type=click.Choice(DISPATCH_POLICIES.names),
     help=f"Dispatch policy; overrides spec.dispatch.policy. Default without either: {default_dispatch_policy()}.",
+)
+
+
+simulated_policy_option = click.option(
+    "--policy",
+    type=click.Choice((*DISPATCH_POLICIES.names, *JOINING_POLICIES.names)),
+    help=f"Dispatch policy; overrides spec.dispatch.policy. Default without either: {default_dispatch_policy()}. "
+    f"{', '.join(JOINING_POLICIES.names)}: join queries of a model with variants.",
+)
+joining_options = values.options(
+    click.option(
+        "--variant",
+        metavar="NAME",
+        multiple=True,
+        callback=values.parsed(lambda names: tuple(dict.fromkeys(names)) or None),
+        help="Only this variant may serve; repeatable. Default: all of the service.",
+    ),
+    click.option(
+        "--deadline",
+        metavar="DURATION",
+        callback=values.duration,
+        help="Time from which on an answer is worth nothing (hard deadline); default: spec.dispatch.deadline, else the "
+        "SLO.",
+    ),
+    click.option(
+        "--drop/--no-drop",
+        default=None,
+        help="Whether queries that no variant can answer by then are dropped; default: as the policy does.",
+    ),
+    click.option(
+        "--noise",
+        metavar="SHARE",
+        callback=values.number(lambda n: 0 <= n <= 10, "a share from 0 to 10, for example 0.02"),
+        help="Standard deviation / mean of all service times; default: as profiled.",
+    ),
+    click.option(
+        "--margin",
+        metavar="SHARE",
+        callback=values.number(lambda n: 0 <= n <= 10, "a share from 0 to 10, for example 0.05"),
+        help="Share by which the policy takes service times for longer than profiled; default: 0.",
+    ),
 )
 
 
