@@ -41,7 +41,7 @@ def choose_max_batch(
         times = asking.model.mean[type_ * asking.model.variants + variant]
         items = max(items, largest_within(slack, times, least, most))
     if items == 0:
-        return fastest(type_, most, asking), most, math.inf
+        return fastest(type_, least, most, asking)
     return most_accurate_within(slack, type_, items, asking), items, math.inf
 
 
@@ -54,7 +54,7 @@ def choose_max_accuracy(
     least, most = queue.sizes[0] + 1, waiting_items(queue.sizes, asking.model.mean.shape[1])
     variant = most_accurate_within(slack, type_, least, asking)
     if variant < 0:
-        return fastest(type_, most, asking), most, math.inf
+        return fastest(type_, least, most, asking)
     times = asking.model.mean[type_ * asking.model.variants + variant]
     return variant, largest_within(slack, times, least, most), math.inf
 
