@@ -14,7 +14,8 @@ def enqueue(query: int, state: EngineState) -> int:
     """An arrival; returns its service."""
     queries, waiting = state.queries, state.waiting
     service: int = queries.service[query]
-    order, place = state.tables.joining.orders[service], waiting.ends[service, 1]
+    order: int = state.tables.joining.orders[service]
+    place: int = waiting.ends[service, 1]
     waiting.ends[service, 1] = place + 1
     if order:
         note_arrival(state.course.clock[0], queries.size[query] + 1, recent_of(service, state))
@@ -30,7 +31,8 @@ def enqueue(query: int, state: EngineState) -> int:
 @njit_inner
 def _room_for(deadline: float, service: int, waiting: WaitingRows) -> int:
     """The place behind all that are due as early, from which on the others have moved by one to the last."""
-    first, last = waiting.ends[service, 0], waiting.ends[service, 1] - 1
+    first: int = waiting.ends[service, 0]
+    last: int = waiting.ends[service, 1] - 1
     if last == first or waiting.deadlines[last - 1] <= deadline:
         return last
     place, high = first, last
