@@ -16,7 +16,7 @@ from h2 import events
 from h2.errors import ErrorCodes
 
 from hetserve_shell.http import grpc
-from hetserve_shell.http.http2 import BURST, Http2Connection, unanswered
+from hetserve_shell.http.http2 import BURST, Http2Connection
 from hetserve_shell.http.limits import Exchange, HttpError, as_http_error, expects_continue, too_large, values_of
 from hetserve_shell.http.takers import Head, Headers, HeadRouter, Taker, refusal, say_gone
 
@@ -40,7 +40,7 @@ class TakerExchange(Exchange):
 class TakerStreams(Http2Connection):
     def __init__(self, server: HttpServer) -> None:
         super().__init__(server)
-        self._router: HeadRouter = server.routes
+        self._router: HeadRouter = server.router
         self._settling: asyncio.Handle | None = None
         """The turn in which all is sent that was said in one before: each write costs as much as an answer."""
 
@@ -109,7 +109,7 @@ class TakerStreams(Http2Connection):
         super()._end_turn()
 
     def _made(self, event: events.RequestReceived) -> Exchange:
-        made = TakerExchange(event.stream_id, self._server.now, unanswered, self._server.limits.body)
+        made = TakerExchange(event.stream_id, self._server.now, self._server.limits.body)
         pseudo = dict(event.headers)
         path, _, query = pseudo.get(b":path", b"").partition(b"?")
         headers = [header for header in event.headers if header[0][:1] != b":"]
@@ -120,7 +120,7 @@ class TakerStreams(Http2Connection):
         made.head_only = head.method == b"HEAD"
         return made
 
-    def _route(self, exchange: Exchange, _headers: Headers) -> None:
+    def _route(self, exchange: Exchange) -> None:
         made = cast("TakerExchange", exchange)
         head, length = made.head, made.head.get(b"content-length")
         if not (_VISIBLE.fullmatch(head.path) and _VISIBLE.fullmatch(head.query)):
@@ -139,9 +139,10 @@ class TakerStreams(Http2Connection):
             exchange.taker = taker = self._router.asked(head)
         except Exception as error:
             raise as_http_error(error) from None
-        exchange.limit = taker.limit + (grpc.PREFIX if head.is_grpc else 0)
+        limit = min(taker.limit, self._server.limits.body)
+        exchange.limit = limit + (grpc.PREFIX if head.is_grpc else 0)
         if head.length is not None and head.length > exchange.limit:
-            raise too_large(taker.limit)
+            raise too_large(limit)
         if head.is_grpc:
             exchange.limit = head.length or 0
         if head.get(b"expect") and expects_continue(values_of(head.headers, b"expect")):
