@@ -114,8 +114,9 @@ class Connection(OpenConnection):
         elif self._reader.receiving:
             seconds = limits.waiting + (0.0 if self._reader.in_head else limits.uploading)
             if now >= self._reader.since + seconds:
-                self._reader.drop()
-                self._enqueue(too_slow(seconds))
+                error = too_slow(seconds)
+                self._reader.drop(error)
+                self._enqueue(error)
         elif now >= self.idle_since + (limits.idle if self._served else limits.waiting):
             self.transport.close()
 

@@ -50,6 +50,7 @@ class TakerReader(RequestReader):
     _at_once = PIECE
     whole: bytearray | None = None
     _filled = 0
+    _head: Head
 
     def feed_piece(self, data: bytes, at: int) -> int:
         """Reads some of the data from `at` on; returns where it stopped."""
@@ -75,11 +76,12 @@ class TakerReader(RequestReader):
             self._finish(whole)
             self._parser = httptools.HttpRequestParser(self)
 
-    def drop(self) -> None:
+    def drop(self, error: HttpError | None = None) -> None:
         super().drop()
         self.whole = None
         taker, self._handler = self._handler, None
         if taker is not None:
+            self._head.refused = 0 if error is None else error.status
             say_gone(taker)
 
     # Called by the parser
@@ -99,7 +101,7 @@ class TakerReader(RequestReader):
         length = None if b"transfer-encoding" in self._firsts else announced or 0
         expecting = self._expecting()
         path, _, query = self._url.partition(b"?")
-        head = Head(self._parser.get_method(), path, query, self._headers, length, _firsts=self._firsts)
+        self._head = head = Head(self._parser.get_method(), path, query, self._headers, length, _firsts=self._firsts)
         self._head_only = head.method == b"HEAD"
         self._handler = taker = self._asked(head, expecting)
         self._limit = taker.limit
@@ -138,6 +140,15 @@ class TakerConnection(Connection):
         """Whether it is not known yet which version of HTTP the client speaks, and what has come of that."""
         self._rest = b""
         """What has come behind a request that waits; while it is much, reading is paused."""
+        self._pausing: asyncio.TimerHandle | None = None
+        """Says a refusal after its pause."""
+
+    # Asked by the server
+
+    @property
+    def worth(self) -> tuple[bool, bool, float]:
+        busy, served, since = super().worth
+        return busy and self._pausing is None, served, since
 
     # Called by the event loop
 
@@ -180,6 +191,7 @@ class TakerConnection(Connection):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._give_up()
+        self._pause_no_more()
 
     def resume_writing(self) -> None:
         reply = self._current
@@ -220,17 +232,45 @@ class TakerConnection(Connection):
 
     def release(self, reply: Http1Replier) -> Taker:
         """Nothing more is said to a request; returns who took it, whom nothing of it refers to from now on."""
-        request, self._current = reply.request, None
-        self._server.budget.used -= len(request.body)
-        reply.over, reply.on_resume = True, None
-        taker, request.handler, request.body = request.handler, None, b""
-        return cast("Taker", taker)
+        self._current, reply.over, reply.on_resume = None, True, None
+        self._pause_no_more()
+        return self._hand_over(reply.request, None)
+
+    def refuse_later(self, reply: Http1Replier, error: HttpError) -> None:
+        """Says it after its pause; nobody hears of the request meanwhile."""
+        self._hand_over(reply.request, Refusal(error))
+        self._pausing = asyncio.get_running_loop().call_later(error.pause, lambda: reply.answer(*refusal(error)))
 
     # Inside
 
+    def _refuse(self, error: HttpError) -> None:
+        if not error.pause or not self._open:
+            super()._refuse(error)
+            return
+        self._read_no_more()
+        super()._pause()
+        self.idle_since = self._server.now
+        self._pausing = asyncio.get_running_loop().call_later(error.pause, self._refuse_now, error)
+
+    def _refuse_now(self, error: HttpError) -> None:
+        self._pausing = None
+        super()._refuse(error)
+
+    def _pause_no_more(self) -> None:
+        if self._pausing is not None:
+            self._pausing.cancel()
+            self._pausing = None
+
+    def _hand_over(self, request: Request, to: Taker | None) -> Taker:
+        """Another one hears of its client from now on, without its body; returns who did."""
+        self._server.budget.used -= len(request.body)
+        taker, request.handler, request.body = request.handler, to, b""
+        return cast("Taker", taker)
+
     @property
     def _busy(self) -> bool:
-        return self._current is not None or self._blocked or bool(self._queue) or bool(self._rest)
+        held = self._blocked or self._pausing is not None
+        return held or self._current is not None or bool(self._queue) or bool(self._rest)
 
     def _parse(self, data: bytes) -> None:
         at, end = 0, len(data)
@@ -359,7 +399,10 @@ class Http1Replier:
     def refuse(self, error: HttpError) -> None:
         if error.closes:
             self._connection.part()
-        self.answer(*refusal(error))
+        if error.pause and not self.over and not self._begun:
+            self._connection.refuse_later(self, error)
+        else:
+            self.answer(*refusal(error))
 
     def begin(self, status: int, headers: Headers, length: int | None) -> None:
         if not self.over and not self._begun:

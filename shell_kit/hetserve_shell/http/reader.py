@@ -86,8 +86,8 @@ class RequestReader:
         for start in range(0, len(data), SLICE):
             self._feed(data[start : start + SLICE])
 
-    def drop(self) -> None:
-        """Stops reading and releases an unfinished request."""
+    def drop(self, error: HttpError | None = None) -> None:  # noqa: ARG002
+        """Stops reading and releases an unfinished request. error: that it is refused with."""
         self.dead = True
         self.receiving = False
         self._headers = []
@@ -174,7 +174,7 @@ class RequestReader:
 
     def _stop(self, error: HttpError) -> None:
         if not self.dead:
-            self.drop()
+            self.drop(error)
             self._refuse(error)
 
     def _route(self) -> Any:

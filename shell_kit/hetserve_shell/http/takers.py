@@ -23,7 +23,8 @@ Headers = Sequence[tuple[bytes, bytes]]
 class Head:
     """A request without its body. headers: in their order, names in lower case. length: of the body, if it is known.
 
-    is_grpc: its body is one message of gRPC behind its prefix, and so must be the answer's.
+    is_grpc: its body is one message of gRPC behind its prefix, and so must be the answer's. refused: the status with
+    which its body was refused while it came; 0: it was not.
     """
 
     method: bytes
@@ -32,6 +33,7 @@ class Head:
     headers: Headers
     length: int | None
     is_grpc: bool = False
+    refused: int = 0
     _firsts: dict[bytes, bytes] | None = field(default=None, repr=False)
 
     def get(self, name: bytes) -> bytes:
@@ -57,7 +59,7 @@ class Replier(Protocol):
         """The whole answer. trailers: HTTP/1.1 drops them."""
 
     def refuse(self, error: HttpError) -> None:
-        """An answer that says what is wrong, in the client's protocol."""
+        """An answer that says what is wrong, in the client's protocol, after its pause; the taker hears no more."""
 
     def begin(self, status: int, headers: Headers, length: int | None) -> None:
         """Begins an answer in pieces. length: of all of them; None: not known."""
@@ -81,7 +83,10 @@ class Taker(Protocol):
         """Called once, with the whole body. May raise HttpError in place of an answer."""
 
     def gone(self) -> None:
-        """The client went, or broke off, before its answer ended; if `take` was not called, it never will be."""
+        """The client went, or broke off, before its answer ended; if `take` was not called, it never will be.
+
+        Then its body may have been refused: see `Head.refused`.
+        """
 
 
 class HeadRouter(Protocol):
