@@ -1,4 +1,4 @@
-"""Lines for a pipe that may be full: nobody waits for who reads them, and who reads them later learns what is missing."""
+"""Lines for a pipe that may be full: nobody waits for who reads them, and a later line says how many are missing."""
 
 from __future__ import annotations
 
