@@ -7,8 +7,10 @@ import json
 
 import pytest
 
+from hetserve.api.service.dispatch import MOST_INSTANCES
 from hetserve_router import pace
 from hetserve_router.access_log import AccessLog
+from hetserve_router.instances import InstanceAddress
 from hetserve_router.lines import Lines
 from hetserve_router.served import MOST_QUESTIONS
 from http_clients import hurry
@@ -61,6 +63,19 @@ async def test_who_asks_again_at_once_is_refused_later_and_the_others_are_served
         (await scene.instances["a"].next()).answer()
         assert (await asking).status_code == 200
         again.cancel()
+
+
+async def test_a_service_of_more_instances_than_are_chosen_among_is_refused_with_their_number() -> None:
+    async with routing("a") as scene:
+        port = scene.instances["a"].port
+        found = [InstanceAddress(f"{n}", f"{n}", "g4dn.xlarge", "127.0.0.1", port) for n in range(MOST_INSTANCES + 1)]
+        scene.router.stand({KEY: found})
+        answer = await scene.ask()
+        assert (answer.status_code, f"{MOST_INSTANCES + 1} instances" in answer.json()["error"]) == (503, True)
+        scene.router.stand({KEY: found[1:]})
+        asking = scene.ask()
+        (await scene.instances["a"].next()).answer()
+        assert (await asking).status_code == 200
 
 
 @pytest.mark.usefixtures("strict")
