@@ -34,7 +34,7 @@ class Pipe:
 
     def _later(self, _delay: float, call: Callable[[], None]) -> asyncio.TimerHandle:
         self.due.append(call)
-        return cast("Any", type("Timer", (), {"cancel": self.due.clear}))
+        return cast("asyncio.TimerHandle", type("Timer", (), {"cancel": self.due.clear}))
 
     def turn(self) -> None:
         """Calls what is due; never waits, or the test would not end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -45,12 +46,13 @@ async def is_held(scene: RouterScene, asking: asyncio.Task[object], number: int 
 @pytest.mark.parametrize("flood", ["no instance", "no JSON", "no service", "no model"])
 @pytest.mark.usefixtures("strict")
 async def test_who_asks_again_at_once_is_refused_later_and_the_others_are_served(flood: str) -> None:
-    given = {
+    kinds: dict[str, dict[str, Any]] = {
         "no instance": {"items": 8},
         "no JSON": {"content": b"none"},
         "no service": {"headers": {"host": "absent.default"}},
         "no model": {"path": "/v2/models/other/infer"},
-    }[flood]
+    }
+    given = kinds[flood]
     async with routing("a") as scene:
         if flood == "no instance":
             scene.stand()
@@ -151,11 +153,12 @@ async def test_who_is_refused_on_the_way_has_a_line_and_who_leaves_too() -> None
 async def test_what_may_change_something_is_not_asked_twice(kind: str) -> None:
     """A path beside inference, and a body whose `sequence_id` is not read."""
     tensor = b'{"inputs":[{"name":"x","shape":[8],"datatype":"FP32","data":[' + b"1," * 40_000 + b"1]}]}"
-    given = {
+    kinds: dict[str, dict[str, Any]] = {
         "path": {"path": "/v1/models/rm2", "content": b"anything"},
         "unread": {"content": tensor},
         "compressed": {"content": b"x", "headers": {"content-encoding": "gzip", "hetserve-items": "8"}},
-    }[kind]
+    }
+    given = kinds[kind]
     async with routing("a", "b", paths=["/v1/models/rm2"]) as scene:
         await scene.instances["a"].stop()
         await scene.instances["b"].stop()
