@@ -102,7 +102,9 @@ class TakerStreams(Http2Connection):
         return taker
 
     def refuse_later(self, exchange: TakerExchange, error: HttpError) -> None:
-        """Says it after its pause; what comes of the request meanwhile is not kept."""
+        """Says it after its pause, if its client still waits; what comes of the request meanwhile is not kept."""
+        if exchange.stream not in self._exchanges:
+            return
         exchange.answer, exchange.whole = b"", False
         exchange.pausing = asyncio.get_running_loop().call_later(error.pause, self._refuse_now, exchange, error)
 
