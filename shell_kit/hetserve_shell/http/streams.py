@@ -30,11 +30,12 @@ _LENGTH: Final = 19
 
 @dataclass(slots=True, eq=False)
 class TakerExchange(Exchange):
-    """taker: until its answer has ended. reply: once the body is whole."""
+    """taker: until its answer has ended. reply: once the body is whole. pausing: says a refusal after its pause."""
 
     head: Head = Head(b"", b"", b"", (), None)
     taker: Taker | None = None
     reply: StreamReplier | None = None
+    pausing: asyncio.TimerHandle | None = None
 
 
 class TakerStreams(Http2Connection):
@@ -50,6 +51,15 @@ class TakerStreams(Http2Connection):
         """A client that ends its side waits for nothing more."""
         self._forget_all()
         return False
+
+    # Called by others' answers
+
+    def give_up(self, exchange: Exchange) -> None:
+        """Its taker hears of it in the next turn: in this one another may be within an answer of its own."""
+        taker = self.release(cast("TakerExchange", exchange))
+        super().give_up(exchange)
+        if taker is not None:
+            asyncio.get_running_loop().call_soon(say_gone, taker)
 
     # Called by the replier
 
@@ -90,6 +100,13 @@ class TakerStreams(Http2Connection):
             exchange.reply.on_resume = None
         self._release(exchange)
         return taker
+
+    def refuse_later(self, exchange: TakerExchange, error: HttpError) -> None:
+        """Says it after its pause, if its client still waits; what comes of the request meanwhile is not kept."""
+        if exchange.stream not in self._exchanges:
+            return
+        exchange.answer, exchange.whole = b"", False
+        exchange.pausing = asyncio.get_running_loop().call_later(error.pause, self._refuse_now, exchange, error)
 
     def reset(self, exchange: TakerExchange) -> None:
         self._give_up(exchange, ErrorCodes.INTERNAL_ERROR)
@@ -187,10 +204,14 @@ class TakerStreams(Http2Connection):
     def _refuse(self, exchange: Exchange, error: HttpError) -> None:
         """Before it was taken."""
         made = cast("TakerExchange", exchange)
-        taker = self.release(made)
+        taker, made.head.refused = self.release(made), error.status
         StreamReplier(self, made).say(error)
         if taker is not None:
             say_gone(taker)
+
+    def _refuse_now(self, exchange: TakerExchange, error: HttpError) -> None:
+        exchange.answer, exchange.whole, exchange.pausing = None, True, None
+        StreamReplier(self, exchange).say(error, paused=True)
 
     def _send(self, exchange: Exchange) -> None:
         super()._send(exchange)
@@ -200,7 +221,10 @@ class TakerStreams(Http2Connection):
 
     def _forget(self, exchange: Exchange) -> None:
         super()._forget(exchange)
-        taker = self.release(cast("TakerExchange", exchange))
+        made = cast("TakerExchange", exchange)
+        if made.pausing is not None:
+            made.pausing.cancel()
+        taker = self.release(made)
         if taker is not None:
             say_gone(taker)
 
@@ -227,8 +251,11 @@ class StreamReplier:
         if self._is_first():
             self.say(error)
 
-    def say(self, error: HttpError) -> None:
-        """Says what is wrong, whoever has taken the request."""
+    def say(self, error: HttpError, *, paused: bool = False) -> None:
+        """Says what is wrong, whoever has taken the request. paused: whether its pause is over."""
+        if error.pause and not paused:
+            self._connection.refuse_later(self._exchange, error)
+            return
         self._answer(*(grpc.refusal if self._exchange.head.is_grpc else refusal)(error))
         if error.closes:
             self._connection.finish()
