@@ -156,9 +156,14 @@ def play(  # noqa: PLR0917
         raise NotPlannedError(str(Reason.SPEC_INVALID), why)
     held = configuration(name, problem, counts)
     effort = serving.long_enough(problem, rate, effort, serving.MOST_AT_A_RATE)
+    system = _system(service, problem, manifests, asked)
+    batch, largest = max(problem.mix.batches), len(system.served.batches)
+    if batch > largest:
+        why = f"queries of {batch} items: variants serve at most {largest} together"
+        raise NotPlannedError(str(Reason.SPEC_INVALID), why)
     played = Service(
         name,
-        _system(service, problem, manifests, asked),
+        system,
         _policy(asked),
         expected={option.name: 1 + asked.margin for option in problem.types},
     )
