@@ -125,7 +125,7 @@ def figures(run: Session, outcome: Outcomes | None = None) -> Figures:
     """Of all queries, or of these."""
     found = run.outcome() if outcome is None else outcome
     made = run.services[0].system
-    assert isinstance(made, VariantSystem)  # noqa: S101
+    assert isinstance(made, VariantSystem)
     percent = np.array([one.accuracy for one in made.variants])
     in_time, served = ~found.late, found.joined > 0
     return Figures(
