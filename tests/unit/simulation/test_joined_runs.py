@@ -82,6 +82,13 @@ def test_a_switch_takes_its_time_of_the_query() -> None:
     assert slow.run.worst_delay == pytest.approx(quick.run.worst_delay + 0.2)
 
 
+def test_instances_that_each_keep_their_variant_switch_nothing() -> None:
+    profiles: Mapping[str, Mapping[str, LatencyProfile]] = {"a": {"tiny": times(0.5)}, "b": {"full": times(0.5)}}
+    answers = run(VariantSystem.of_variants(profiles, [TINY, FULL], 1.0), *at(0.0, 0.1, 0.6, 0.7)).answers
+    assert answers.shares == {"tiny": 0.5, "full": 0.5}
+    assert answers.switches == 0
+
+
 def test_first_queries_that_do_not_count_are_in_no_figure() -> None:
     report = run(scene(), *at(0.0, 0.1, 0.2), warm_up=1)
     assert report.run.queries == 2
