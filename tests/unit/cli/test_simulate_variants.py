@@ -203,6 +203,36 @@ def test_manifests_that_do_not_fit_are_named_by_field(tmp_path: Path, kind: str,
     assert words in result.stderr
 
 
+def test_names_and_order_of_variants_change_no_figure(tmp_path: Path, yolo: str) -> None:
+    def renamed(spec: Any) -> None:
+        variants = spec["variants"] if "variants" in spec else spec["model"]["variants"]
+        variants.reverse()
+        for one in variants:
+            one["name"] = {"tiny": "zebra", "full": "ant"}[one["name"]]
+
+    documents = fang_manifests()
+    for one in documents:
+        if one["kind"] != "InstanceType":
+            renamed(one["spec"])
+    path = tmp_path / "renamed.yaml"
+    path.write_text(yaml.safe_dump_all(documents), encoding="utf-8")
+    before, after = (answer(file, "--rate", "32", "--noise", "0.1") for file in (yolo, str(path)))
+    assert list(before.pop("shareByVariant").values()) == list(after.pop("shareByVariant").values())
+    assert before.pop("runs")[0]["latencySeconds"] == after.pop("runs")[0]["latencySeconds"]
+    assert before == after
+
+
+@pytest.mark.parametrize("limit", [None, 1_000_000])
+def test_a_line_without_an_end_joins_as_many_as_make_sense(tmp_path: Path, limit: int | None) -> None:
+    def lines(spec: Any) -> None:
+        line = {"latency": {"linear": {"intercept": "9ms", "slope": "1ms"}}} | ({"maxBatch": limit} if limit else {})
+        spec["variants"] = [{"name": name, **line} for name in ("tiny", "full")]
+
+    document = answer(edited(tmp_path, "ModelProfile", lines), "--rate", "900", "--no-drop", "--counts", "p2.xlarge=1")
+    assert document["ceilingQPS"] == pytest.approx(1024 / 1.033)
+    assert document["meanJoined"] > 8
+
+
 def test_a_switch_time_of_the_profile_costs_time(tmp_path: Path, yolo: str) -> None:
     slow = edited(tmp_path, "ModelProfile", lambda spec: spec.update(switchTime="300ms"))
     quick, late = (answer(file, "--rate", "32") for file in (yolo, slow))
