@@ -158,9 +158,14 @@ def play(  # noqa: PLR0917
         raise NotPlannedError(str(Reason.SPEC_INVALID), why)
     held = configuration(name, problem, counts)
     effort = serving.long_enough(problem, rate, effort, serving.MOST_AT_A_RATE)
+    system = _system(service, problem, manifests, asked)
+    batch, largest = max(problem.mix.batches), len(system.served.batches)
+    if batch > largest:
+        why = f"queries of {batch} items: variants serve at most {largest} together"
+        raise NotPlannedError(str(Reason.SPEC_INVALID), why)
     played = Service(
         name,
-        _system(service, problem, manifests, asked),
+        system,
         _policy(asked),
         expected={option.name: 1 + asked.margin for option in problem.types},
     )
@@ -208,10 +213,6 @@ def _system(service: InferenceService, problem: Problem, manifests: Manifests, a
     slo = problem.slo.latency
     times = {name: _times(service, problem, name, spec, asked) for name, spec in specs.items()}
     limits = [MOST_JOINED if one.max_batch is None else one.max_batch for own in times.values() for one in own.values()]
-    batch, largest = max(problem.mix.batches), min(max(limits), MOST_JOINED)
-    if batch > largest:
-        why = f"queries of {batch} items: variants serve at most {largest} together"
-        raise NotPlannedError(str(Reason.SPEC_INVALID), why)
     try:
         return VariantSystem.of_variants(
             times,
@@ -219,7 +220,7 @@ def _system(service: InferenceService, problem: Problem, manifests: Manifests, a
             slo,
             hard=_hard(service, slo, asked.deadline),
             switches=switches,
-            largest=largest,
+            largest=min(max(limits), MOST_JOINED),
         )
     except ValueError as error:
         raise NotPlannedError(str(Reason.SPEC_INVALID), str(error)) from None
