@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hetserve.dispatch import LatencyModel
+from hetserve.dispatch import LatencyModel, Policy
 from hetserve.serving.services import GpuInstance, Service
 from testing.deciding import DispatchSnapshot, Query, Worker, decide
 
@@ -335,6 +335,7 @@ class PlainServing:
         while tenant.queue and mine:
             queue = tuple(Query(query.id, query.batch, query.arrival, query.deadline) for query in tenant.queue)
             workers = tuple(Worker(_type(one), one.serving is not None, one.free_at) for one in mine)
+            assert isinstance(tenant.service.policy, Policy)
             decision = decide(tenant.service.policy, DispatchSnapshot(self.now, queue, workers, tenant.predicted))
             if not decision.dispatches and not decision.drops:
                 tenant.wake_at = decision.wake_at if decision.wake_at > self.now else math.inf

@@ -1,0 +1,66 @@
+"""The decision of the joining family, compiled: drops what is hopeless, and asks the rule for each idle instance."""
+
+from __future__ import annotations
+
+import math
+
+from hetserve.compiled import njit_inner
+from hetserve.dispatch.joining.arrays import FleetArrays, JoiningArguments
+from hetserve.dispatch.joining.recent import advance
+from hetserve.dispatch.joining.superserve import choose_max_batch
+from hetserve.dispatch.kernel import QueueArrays
+
+
+@njit_inner
+def _choose(
+    now: float, worker: int, queue: QueueArrays, workers: FleetArrays, asking: JoiningArguments
+) -> tuple[int, int, float]:
+    return choose_max_batch(now, worker, queue, workers, asking)
+
+
+@njit_inner
+def decide(now: float, queue: QueueArrays, workers: FleetArrays, asking: JoiningArguments) -> tuple[int, int, float]:
+    """How many of the first queries are joined, or dropped, and when to ask again [s].
+
+    answer.pairs[0]: the variant that serves those that are joined, and the instance.
+    """
+    advance(now, asking.recent)
+    if asking.drops:
+        hopeless = _hopeless(now, queue, asking)
+        if hopeless > 0:
+            return 0, hopeless, math.inf
+    wake_at = math.inf
+    for worker in range(workers.types.shape[0]):
+        if workers.busy[worker]:
+            continue
+        variant, most, asked = _choose(now, worker, queue, workers, asking)
+        if most > 0:
+            joined = _heads_within(most, workers.types[worker] * asking.model.variants + variant, queue, asking)
+            if joined > 0:
+                asking.answer.pairs[0, 0] = variant
+                asking.answer.pairs[0, 1] = worker
+                return joined, 0, math.inf
+        wake_at = min(wake_at, asked)
+    return 0, 0, wake_at
+
+
+@njit_inner
+def _hopeless(now: float, queue: QueueArrays, asking: JoiningArguments) -> int:
+    """First queries that not even the fastest variant, alone, answers before the answer is worth nothing."""
+    mean, left, waiting = asking.model.mean, asking.model.grace - now, len(queue.sizes)
+    for k in range(waiting):
+        for row in range(mean.shape[0]):
+            if mean[row, queue.sizes[k]] <= queue.deadlines[k] + left:
+                return k
+    return waiting
+
+
+@njit_inner
+def _heads_within(most: int, row: int, queue: QueueArrays, asking: JoiningArguments) -> int:
+    """First queries that have at most so many items together, at least one, and that a row of the times can serve."""
+    mean, items, waiting = asking.model.mean, 0, len(queue.sizes)
+    for k in range(waiting):
+        items += queue.sizes[k] + 1
+        if (k > 0 and items > most) or items > mean.shape[1] or mean[row, items - 1] == math.inf:
+            return k
+    return waiting

@@ -1,0 +1,87 @@
+"""Tables of service times that joining policies plan with, and searches in them.
+
+A policy's parameters begin with such a table, [type, variant, items - 1] in seconds, flat; infinite: not to be used.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetserve.compiled import njit_inner
+from hetserve.dispatch.joining.arrays import JoiningArguments
+from hetserve.dispatch.kernel import Integers
+
+
+def rising(mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Running maxima over the size: more items never take less time (SuperServe section 4.2, P1)."""
+    return np.maximum.accumulate(mean, axis=-1)
+
+
+def pareto(mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Times of the variants that are worth using: running maxima over size and accuracy (SuperServe section 4.2).
+
+    mean: [type, variant, items - 1]. A variant is infinite on a type where one that is at least as accurate takes at
+    most as long at every size (Lemma 4.1): of equal ones the last stays.
+    """
+    out = rising(mean)
+    for table in out:
+        for one in range(len(table) - 1):
+            if (table[one] >= table[one + 1 :]).all(axis=1).any():
+                table[one] = math.inf
+    unusable = np.isinf(out)
+    worked: NDArray[np.float64] = np.maximum.accumulate(np.where(unusable, 0.0, out), axis=1)
+    return np.where(unusable, math.inf, worked)
+
+
+@njit_inner
+def row_of(type_: int, variant: int, asking: JoiningArguments) -> int:
+    """Where the times of a variant on a type begin in the policy's table."""
+    row: int = (type_ * asking.model.variants + variant) * asking.model.mean.shape[1]
+    return row
+
+
+@njit_inner
+def waiting_items(sizes: Integers, most: int) -> int:
+    """Items of the queue's first queries, at most so many."""
+    items = 0
+    for size in sizes:
+        if items + size + 1 > most:
+            break
+        items += size + 1
+    return items
+
+
+@njit_inner
+def largest_within(slack: float, row: int, least: int, most: int, asking: JoiningArguments) -> int:
+    """Most items in least..most that this row of the table serves within the slack [s]; 0: none."""
+    times, low, high = asking.parameters, least - 1, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if times[row + middle - 1] <= slack:
+            low = middle
+        else:
+            high = middle - 1
+    return low if low >= least else 0
+
+
+@njit_inner
+def most_accurate_within(slack: float, type_: int, items: int, asking: JoiningArguments) -> int:
+    """Most accurate variant that serves so many items within the slack [s]; -1: none."""
+    for variant in range(asking.model.variants - 1, -1, -1):
+        if asking.parameters[row_of(type_, variant, asking) + items - 1] <= slack:
+            return variant
+    return -1
+
+
+@njit_inner
+def fastest(type_: int, items: int, asking: JoiningArguments) -> int:
+    """Variant that serves so many items soonest, the more accurate of equal ones."""
+    best, least = 0, math.inf
+    for variant in range(asking.model.variants):
+        time = asking.parameters[row_of(type_, variant, asking) + items - 1]
+        if time <= least and time < math.inf:
+            best, least = variant, time
+    return best
