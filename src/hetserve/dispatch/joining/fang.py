@@ -12,7 +12,7 @@ from typing import Final
 
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.joining.arrays import CELLS, FleetArrays, JoiningArguments
-from hetserve.dispatch.joining.interface import JoiningPolicy, Prepared, VariantModel
+from hetserve.dispatch.joining.interface import BY_BIN, JoiningPolicy, Prepared, VariantModel
 from hetserve.dispatch.joining.recent import recent_rate
 from hetserve.dispatch.kernel import Integers, QueueArrays
 
@@ -173,7 +173,7 @@ def fixed(most: float = 32, threshold: float = 1, models: str = "late") -> Joini
     def prepare(model: VariantModel) -> Prepared:  # noqa: ARG001
         return Prepared(numbers)
 
-    return JoiningPolicy("fang-fixed", FANG_FIXED, prepare, drops=False)
+    return JoiningPolicy("fang-fixed", FANG_FIXED, prepare, BY_BIN, drops=False)
 
 
 def heuristic(alpha: float = 0.5, beta: float = 0.5, threshold: float = 8, models: str = "late") -> JoiningPolicy:
@@ -183,4 +183,4 @@ def heuristic(alpha: float = 0.5, beta: float = 0.5, threshold: float = 8, model
     def prepare(model: VariantModel) -> Prepared:  # noqa: ARG001
         return Prepared(numbers, WINDOW)
 
-    return JoiningPolicy("fang", FANG, prepare, drops=False)
+    return JoiningPolicy("fang", FANG, prepare, BY_BIN, drops=False)

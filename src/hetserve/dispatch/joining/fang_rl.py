@@ -25,14 +25,12 @@ from hetserve.dispatch.joining.fang import (
     servable,
     settings,
 )
-from hetserve.dispatch.joining.interface import JoiningPolicy, Prepared, VariantModel
+from hetserve.dispatch.joining.interface import BIN, BY_BIN, JoiningPolicy, Prepared, VariantModel
 from hetserve.dispatch.joining.recent import recent_rate
 from hetserve.dispatch.joining.weights import BINS, Weights, load_weights, shipped_weights
 from hetserve.dispatch.kernel import Floats, QueueArrays
 
 FANG_RL = 22
-WIDTH: Final = 0.2
-"""Of a bin [s]."""
 BEFORE: Final = 4
 """Bins before that of now."""
 LONGEST_WAIT: Final = 0.05
@@ -89,13 +87,13 @@ def _observe(
     types, scale = int(parameters[_TYPES]), parameters[_SCALE]
     for k in range(inputs):
         state[k] = 0.0
-    first = math.floor(now / WIDTH) - BEFORE
+    first = math.floor(now / BIN) - BEFORE
     for k in range(queue.sizes.shape[0]):
-        bin_ = int(math.floor(queue.deadlines[k] / WIDTH) - first)
+        bin_ = int(math.floor(queue.deadlines[k] / BIN) - first)
         if bin_ >= BINS:
             break
         if bin_ >= 0:
-            state[bin_] += (queue.sizes[k] + 1) / (scale * WIDTH)
+            state[bin_] += (queue.sizes[k] + 1) / (scale * BIN)
     state[BINS] = items_of(queue.sizes) / scale
     state[BINS + 1] = recent_rate(now, CELLS, asking.recent) / scale
     state[BINS + 2 + int(parameters[_LISTS + types + workers.types[worker]])] = 1.0
@@ -189,7 +187,7 @@ def by_weights(sets: Sequence[Weights], alpha: float = 0.5, beta: float = 0.5) -
         return Prepared(np.concatenate((numbers, _packed(fitting, model, 0))), WINDOW)
 
     sizes = max((_desk_room(each) for each in sets), default=0)
-    return JoiningPolicy("fang-rl", FANG_RL, prepare, drops=False, scratch=lambda *_: (sizes, 0))
+    return JoiningPolicy("fang-rl", FANG_RL, prepare, BY_BIN, drops=False, scratch=lambda *_: (sizes, 0))
 
 
 def recording(weights: Weights, draws: Floats) -> JoiningPolicy:
@@ -204,7 +202,7 @@ def recording(weights: Weights, draws: Floats) -> JoiningPolicy:
 
     inputs, rows = weights.network.inner.shape[0], len(draws)
     room = _desk_room(weights) + rows * (inputs + 1)
-    return JoiningPolicy("fang-rl", FANG_RL, prepare, drops=False, scratch=lambda *_: (room, rows + 1))
+    return JoiningPolicy("fang-rl", FANG_RL, prepare, BY_BIN, drops=False, scratch=lambda *_: (room, rows + 1))
 
 
 def recorded(weights: Weights, floats: Floats, integers: np.ndarray) -> tuple[Floats, np.ndarray, Floats]:

@@ -6,6 +6,8 @@ import math
 
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.joining.arrays import FleetArrays, JoiningArguments
+from hetserve.dispatch.joining.fang import FANG, FANG_FIXED, choose_fang, choose_fixed
+from hetserve.dispatch.joining.fang_rl import FANG_RL, choose_learned
 from hetserve.dispatch.joining.recent import advance
 from hetserve.dispatch.joining.superserve import choose_max_batch
 from hetserve.dispatch.kernel import QueueArrays
@@ -15,6 +17,12 @@ from hetserve.dispatch.kernel import QueueArrays
 def _choose(
     now: float, worker: int, queue: QueueArrays, workers: FleetArrays, asking: JoiningArguments
 ) -> tuple[int, int, float]:
+    if asking.rule == FANG_FIXED:
+        return choose_fixed(now, worker, queue, workers, asking)
+    if asking.rule == FANG:
+        return choose_fang(now, worker, queue, workers, asking)
+    if asking.rule == FANG_RL:
+        return choose_learned(now, worker, queue, workers, asking)
     return choose_max_batch(now, worker, queue, workers, asking)
 
 
