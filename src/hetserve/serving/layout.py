@@ -93,7 +93,7 @@ def tables_of(services: Sequence[Service]) -> Tables:
         parameters=_padded([np.array([one.parameters], np.float64) for one in prepared]),
         probabilities=np.array([latency.probabilities for latency in served], np.float64),
         batches=_padded([model.batches[None].astype(np.float64) for model in models], sizes),
-        mean=_padded([model.arrays.mean for model in models], sizes),
+        mean=_padded([one.times.reshape(-1, one.times.shape[-1]) for one in prepared], sizes),
         safe=_padded([model.arrays.safe for model in models], sizes),
         means=_padded([latency.means for latency in served], sizes),
         ratios=_padded([latency.ratios for latency in served], sizes),

@@ -99,9 +99,9 @@ class Service:
 
     @property
     def prepared(self) -> Prepared:
-        """What the policy reads besides queue, instances and times."""
+        """What the policy reads besides queue and instances."""
         if not isinstance(self.policy, JoiningPolicy):
-            return Prepared(self.policy.parameters)
+            return Prepared(self.predicted.arrays.mean, self.policy.parameters)
         assert isinstance(self.system, VariantSystem)  # noqa: S101  checked
         return self.policy.prepare(self.system.model(self.predicted))
 

@@ -32,7 +32,7 @@ class Course:
     the load]. step: of Adam, first; it falls to a fifth. entropy: first weight of exploring; it falls to 0.
     """
 
-    loads: tuple[float, float] = (0.74, 0.97)
+    loads: tuple[float, float] = (0.72, 0.97)
     updates: int = 800
     rollouts: int = 12
     window: int = 1000

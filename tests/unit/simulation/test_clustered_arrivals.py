@@ -61,7 +61,9 @@ def test_a_parameter_out_of_range_is_named_with_its_value(field: str, value: flo
         ClusteredArrivals(**{field: value})
 
 
-@pytest.mark.parametrize(("rate", "seconds", "named"), [(0.0, 1, "rate 0.0"), (math.inf, 1, "rate inf"), (1.0, 0, "seconds 0")])
+@pytest.mark.parametrize(
+    ("rate", "seconds", "named"), [(0.0, 1, "rate 0.0"), (math.inf, 1, "rate inf"), (1.0, 0, "seconds 0")]
+)
 def test_a_load_out_of_range_is_named_with_its_value(rate: float, seconds: int, named: str) -> None:
     with pytest.raises(ValueError, match=f"{named}: must be above 0"):
         ClusteredArrivals().draw(rate, seconds, np.random.default_rng(0))

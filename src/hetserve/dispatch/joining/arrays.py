@@ -18,7 +18,7 @@ CELLS: Final = 64
 class VariantArrays(NamedTuple):
     """Predicted service times, and what variants are worth.
 
-    mean [type x variants + variant, items - 1]: seconds, infinite if not servable. accuracies [variant]: percent,
+    mean [type x variants + variant, items - 1]: seconds, infinite if not to be used. accuracies [variant]: percent,
     rising. utilities [variant]. switches [type]: seconds until another variant serves. slo, grace: seconds to a query's
     deadline, and from there until its answer is worth nothing.
     """

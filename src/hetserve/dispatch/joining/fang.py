@@ -123,7 +123,7 @@ def best_variant(now: float, type_: int, most: int, queue: QueueArrays, asking: 
 
 
 @njit_inner
-def choose_fixed(
+def choose_fang_fixed(
     now: float, worker: int, queue: QueueArrays, workers: FleetArrays, asking: JoiningArguments
 ) -> tuple[int, int, float]:
     """All that waits, at most so many items."""

@@ -16,7 +16,6 @@ from hetserve.compiled import njit_inner
 from hetserve.dispatch.joining.arrays import CELLS, FleetArrays, JoiningArguments
 from hetserve.dispatch.joining.fang import (
     CAPACITY_AT,
-
     SETTINGS,
     WINDOW,
     best_row,
@@ -264,5 +263,3 @@ def capacity_of(weights: Weights, model: VariantModel) -> float:
             size //= 2
         total += weights.fleet[name] * size / float(served[size - 1])
     return total
-
-

@@ -57,14 +57,20 @@ class VariantModel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """What a policy works out once for a model. window: of the arrivals that it looks back on [s], 0: none."""
+    """What a policy works out once for a model.
 
+    times [type, variant, items - 1]: the service times that it plans with, infinite: never used. parameters: what else
+    its rule reads. window: of the arrivals that it looks back on [s], 0: none.
+    """
+
+    times: NDArray[np.float64]
     parameters: Sequence[float] | NDArray[np.float64] = ()
     window: float = 0.0
 
 
-def nothing(model: VariantModel) -> Prepared:  # noqa: ARG001
-    return Prepared()
+def as_predicted(model: VariantModel) -> Prepared:
+    """All variants, with their predicted times."""
+    return Prepared(model.mean)
 
 
 BY_ARRIVAL: Final = 1
@@ -79,13 +85,13 @@ class JoiningPolicy:
     """One joining policy.
 
     rule: of `kernel`. order: of the queue, BY_DEADLINE (earliest first, then by arrival), BY_BIN (the same, of deadlines in
-    bins) or BY_ARRIVAL. drops: whether the queue loses its head when not even the fastest variant, alone, answers it
-    before it is worth nothing.
+    bins) or BY_ARRIVAL. drops: whether the queue loses its head when not even the fastest of the variants, for it alone,
+    answers before that is worth nothing.
     """
 
     name: str
     rule: int
-    prepare: Callable[[VariantModel], Prepared] = nothing
+    prepare: Callable[[VariantModel], Prepared] = as_predicted
     order: int = BY_DEADLINE
     drops: bool = True
     scratch: ScratchSizes = no_scratch

@@ -6,10 +6,21 @@ import math
 
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.joining.arrays import FleetArrays, JoiningArguments
-from hetserve.dispatch.joining.fang import FANG, FANG_FIXED, choose_fang, choose_fixed
+from hetserve.dispatch.joining.fang import FANG, FANG_FIXED, choose_fang, choose_fang_fixed
 from hetserve.dispatch.joining.fang_rl import FANG_RL, choose_learned
+from hetserve.dispatch.joining.rate_fit import RATE_FIT, choose_rate_fit
 from hetserve.dispatch.joining.recent import advance
-from hetserve.dispatch.joining.superserve import choose_max_batch
+from hetserve.dispatch.joining.superserve import (
+    COARSE,
+    FIXED,
+    MAX_ACCURACY,
+    SLACKFIT,
+    choose_coarse,
+    choose_fixed,
+    choose_max_accuracy,
+    choose_max_batch,
+    choose_slackfit,
+)
 from hetserve.dispatch.kernel import QueueArrays
 
 
@@ -17,12 +28,23 @@ from hetserve.dispatch.kernel import QueueArrays
 def _choose(
     now: float, worker: int, queue: QueueArrays, workers: FleetArrays, asking: JoiningArguments
 ) -> tuple[int, int, float]:
+    """By the policy's rule."""
     if asking.rule == FANG_FIXED:
-        return choose_fixed(now, worker, queue, workers, asking)
+        return choose_fang_fixed(now, worker, queue, workers, asking)
     if asking.rule == FANG:
         return choose_fang(now, worker, queue, workers, asking)
     if asking.rule == FANG_RL:
         return choose_learned(now, worker, queue, workers, asking)
+    if asking.rule == RATE_FIT:
+        return choose_rate_fit(now, worker, queue, workers, asking)
+    if asking.rule == SLACKFIT:
+        return choose_slackfit(now, worker, queue, workers, asking)
+    if asking.rule == MAX_ACCURACY:
+        return choose_max_accuracy(now, worker, queue, workers, asking)
+    if asking.rule == FIXED:
+        return choose_fixed(now, worker, queue, workers, asking)
+    if asking.rule == COARSE:
+        return choose_coarse(now, worker, queue, workers, asking)
     return choose_max_batch(now, worker, queue, workers, asking)
 
 

@@ -1,7 +1,4 @@
-"""Tables of service times that joining policies plan with, and searches in them.
-
-A policy's parameters begin with such a table, [type, variant, items - 1] in seconds, flat; infinite: not to be used.
-"""
+"""Service times that joining policies plan with, and searches in them: infinite ones are not to be used."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from numpy.typing import NDArray
 
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.joining.arrays import JoiningArguments
-from hetserve.dispatch.kernel import Integers
+from hetserve.dispatch.kernel import Floats, Integers
 
 
 def rising(mean: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -37,13 +34,6 @@ def pareto(mean: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @njit_inner
-def row_of(type_: int, variant: int, asking: JoiningArguments) -> int:
-    """Where the times of a variant on a type begin in the policy's table."""
-    row: int = (type_ * asking.model.variants + variant) * asking.model.mean.shape[1]
-    return row
-
-
-@njit_inner
 def waiting_items(sizes: Integers, most: int) -> int:
     """Items of the queue's first queries, at most so many."""
     items = 0
@@ -55,12 +45,12 @@ def waiting_items(sizes: Integers, most: int) -> int:
 
 
 @njit_inner
-def largest_within(slack: float, row: int, least: int, most: int, asking: JoiningArguments) -> int:
-    """Most items in least..most that this row of the table serves within the slack [s]; 0: none."""
-    times, low, high = asking.parameters, least - 1, most
+def largest_within(slack: float, times: Floats, least: int, most: int) -> int:
+    """Most items in least..most with a time within the slack [s]; 0: none. times: [items - 1], rising."""
+    low, high = least - 1, most
     while low < high:
         middle = (low + high + 1) // 2
-        if times[row + middle - 1] <= slack:
+        if times[middle - 1] <= slack:
             low = middle
         else:
             high = middle - 1
@@ -71,7 +61,7 @@ def largest_within(slack: float, row: int, least: int, most: int, asking: Joinin
 def most_accurate_within(slack: float, type_: int, items: int, asking: JoiningArguments) -> int:
     """Most accurate variant that serves so many items within the slack [s]; -1: none."""
     for variant in range(asking.model.variants - 1, -1, -1):
-        if asking.parameters[row_of(type_, variant, asking) + items - 1] <= slack:
+        if asking.model.mean[type_ * asking.model.variants + variant, items - 1] <= slack:
             return variant
     return -1
 
@@ -81,7 +71,36 @@ def fastest(type_: int, items: int, asking: JoiningArguments) -> int:
     """Variant that serves so many items soonest, the more accurate of equal ones."""
     best, least = 0, math.inf
     for variant in range(asking.model.variants):
-        time = asking.parameters[row_of(type_, variant, asking) + items - 1]
+        time = asking.model.mean[type_ * asking.model.variants + variant, items - 1]
         if time <= least and time < math.inf:
             best, least = variant, time
     return best
+
+
+def throughputs(table: NDArray[np.float64], slo: float) -> NDArray[np.float64]:
+    """[type, variant] items/s of one instance at the size within the SLO that makes most of it; 0: none is."""
+    items = np.arange(1, table.shape[-1] + 1)
+    best: NDArray[np.float64] = np.where(table <= slo, items / table, 0.0).max(axis=-1)
+    return best
+
+
+@njit_inner
+def total_throughput(variant: int, types: Integers, asking: JoiningArguments) -> float:
+    """Items/s of instances of these types together: the policy's parameters begin with [type, variant] items/s."""
+    total = 0.0
+    for type_ in types:
+        total += asking.parameters[type_ * asking.model.variants + variant]
+    return total
+
+
+@njit_inner
+def due_before(time: float, deadlines: Floats) -> int:
+    """How many of these deadlines, which rise, are before a time: a histogram's bin is the difference of two."""
+    low, high = 0, deadlines.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if deadlines[middle] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
