@@ -184,8 +184,8 @@ class Session:
         """Queries of a service that are to come; returns their ids.
 
         times: seconds, from now on, in any order. sizes: index into the service's batches. draws: uniform, of the
-        service time. slos: seconds to their deadlines, negative: missed before; default: the service's. Raises ValueError for a time before now,
-        a size or draw out of range, or an SLO that is not positive.
+        service time. slos: seconds to their deadlines, not positive: missed before; default: the service's. Raises
+        ValueError for a time before now, a size or draw out of range, or an SLO that is not finite.
         """
         if slos is not None and not (len(slos) == len(times) and bool(np.isfinite(slos).all())):
             raise ValueError(f"{service}: SLOs of {len(times)} queries: need as many finite numbers of seconds")

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hetserve.dispatch.joining.weights import Weights
+from hetserve.dispatch.joining.weights import Network, Weights
 from hetserve.simulation.clustered import ClientQueries, ClusteredArrivals
 from hetserve.training.reinforce import Moments, Trajectory, advantages, ascended, fresh, gradient
 from hetserve.training.rollouts import Fleet, rollout
@@ -103,8 +103,7 @@ def train(
         network, moments = ascended(weights.network, moments, uphill, course.step * (1 - 0.8 * done))
         weights = replace(weights, network=network)
         told(_progress(update + 1, rate, runs))
-    rounded = weights.network._make(np.round(array, _DECIMALS) for array in weights.network)
-    return replace(weights, network=rounded)
+    return replace(weights, network=Network._make(np.round(array, _DECIMALS) for array in weights.network))
 
 
 def _seconds(fleet: Fleet, course: Course, done: float) -> int:

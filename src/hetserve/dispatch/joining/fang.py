@@ -8,6 +8,7 @@ rule `late`), or by the variant's utility times V (`own`). The paper's text has 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Final
 
 from hetserve.compiled import njit_inner
@@ -40,7 +41,7 @@ def items_of(sizes: Integers) -> int:
 def servable(most: int, row: int, asking: JoiningArguments) -> int:
     """`most` items, halved until a row of the times can serve them; 0: none. Times of one item and more are finite."""
     mean = asking.model.mean
-    size = min(most, mean.shape[1])
+    size: int = min(most, mean.shape[1])
     while size > 0 and mean[row, size - 1] == math.inf:
         size //= 2
     return size
@@ -49,7 +50,7 @@ def servable(most: int, row: int, asking: JoiningArguments) -> int:
 @njit_inner
 def best_row(type_: int, asking: JoiningArguments) -> int:
     """Row of the most accurate variant that a type serves."""
-    row = (type_ + 1) * asking.model.variants - 1
+    row: int = (type_ + 1) * asking.model.variants - 1
     while row > type_ * asking.model.variants and asking.model.mean[row, 0] == math.inf:
         row -= 1
     return row
@@ -170,17 +171,15 @@ def fixed(most: float = 32, threshold: float = 1, models: str = "late") -> Joini
     """Section 4.1: always all that waits, at most `most` items."""
     numbers = settings(0.5, 0.5, threshold, models, most)
 
-    def prepare(model: VariantModel) -> Prepared:  # noqa: ARG001
-        return Prepared(numbers)
-
-    return JoiningPolicy("fang-fixed", FANG_FIXED, prepare, BY_BIN, drops=False)
+    return JoiningPolicy("fang-fixed", FANG_FIXED, partial(_prepared, numbers), BY_BIN, drops=False)
 
 
 def heuristic(alpha: float = 0.5, beta: float = 0.5, threshold: float = 8, models: str = "late") -> JoiningPolicy:
     """Section 3.1, with the parameters of section 4.2: its "kappa = 0.5" must mean beta."""
     numbers = settings(alpha, beta, threshold, models, 1)
 
-    def prepare(model: VariantModel) -> Prepared:  # noqa: ARG001
-        return Prepared(numbers, WINDOW)
+    return JoiningPolicy("fang", FANG, partial(_prepared, numbers), BY_BIN, drops=False)
 
-    return JoiningPolicy("fang", FANG, prepare, BY_BIN, drops=False)
+
+def _prepared(numbers: tuple[float, ...], model: VariantModel) -> Prepared:
+    return Prepared(model.mean, numbers, WINDOW)

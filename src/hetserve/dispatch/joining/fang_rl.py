@@ -182,8 +182,8 @@ def by_weights(sets: Sequence[Weights], alpha: float = 0.5, beta: float = 0.5) -
     def prepare(model: VariantModel) -> Prepared:
         fitting = fitting_weights(sets, model)
         if fitting is None:
-            return Prepared((*numbers, 0.0), WINDOW)
-        return Prepared(np.concatenate((numbers, _packed(fitting, model, 0))), WINDOW)
+            return Prepared(model.mean, (*numbers, 0.0), WINDOW)
+        return Prepared(model.mean, np.concatenate((numbers, _packed(fitting, model, 0))), WINDOW)
 
     sizes = max((_desk_room(each) for each in sets), default=0)
     return JoiningPolicy("fang-rl", FANG_RL, prepare, BY_BIN, drops=False, scratch=lambda *_: (sizes, 0))
@@ -197,7 +197,8 @@ def recording(weights: Weights, draws: Floats) -> JoiningPolicy:
     numbers = settings(0.5, 0.5, 8, "late", 1)
 
     def prepare(model: VariantModel) -> Prepared:
-        return Prepared(np.concatenate((numbers, _packed(weights, model, len(draws)), draws)), WINDOW)
+        parameters = np.concatenate((numbers, _packed(weights, model, len(draws)), draws))
+        return Prepared(model.mean, parameters, WINDOW)
 
     inputs, rows = weights.network.inner.shape[0], len(draws)
     room = _desk_room(weights) + rows * (inputs + 1)

@@ -84,9 +84,9 @@ BIN: Final = 0.2
 class JoiningPolicy:
     """One joining policy.
 
-    rule: of `kernel`. order: of the queue, BY_DEADLINE (earliest first, then by arrival), BY_BIN (the same, of deadlines in
-    bins) or BY_ARRIVAL. drops: whether the queue loses its head when not even the fastest of the variants, for it alone,
-    answers before that is worth nothing.
+    rule: of `kernel`. order: of the queue, BY_DEADLINE (earliest first, then by arrival), BY_BIN (the same, of
+    deadlines in bins) or BY_ARRIVAL. drops: whether the queue loses its head when not even the fastest of the variants,
+    for it alone, answers before that is worth nothing.
     """
 
     name: str

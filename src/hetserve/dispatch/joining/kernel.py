@@ -25,7 +25,7 @@ from hetserve.dispatch.kernel import QueueArrays
 
 
 @njit_inner
-def _choose(
+def _choose(  # noqa: PLR0911
     now: float, worker: int, queue: QueueArrays, workers: FleetArrays, asking: JoiningArguments
 ) -> tuple[int, int, float]:
     """By the policy's rule."""

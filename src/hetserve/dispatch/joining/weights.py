@@ -128,7 +128,7 @@ def read_weights(text: str, where: str) -> Weights:
 
 def _whole(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{name} {value!r}: must be a whole number")
+        raise ValueError(f"{name} {value!r}: must be a whole number")  # noqa: TRY004  as of all else in the file
     return value
 
 
