@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hetserve.base.units import Seconds
 from hetserve.dispatch.joining import JoiningPolicy, Variant
 from hetserve.dispatch.joining import fang as compiled
 from hetserve.dispatch.joining.fang_rl import LONGEST_WAIT, by_weights
@@ -39,7 +40,7 @@ def cases(draw: st.DrawFn) -> Case:
 
     def profile(largest: int) -> TableProfile:
         sizes = [1 << k for k in range(largest)]
-        return TableProfile(tuple(sizes), tuple(draw(seconds) * (1 + 0.2 * k) for k in range(largest)))
+        return TableProfile(tuple(sizes), tuple(Seconds(draw(seconds) * (1 + 0.2 * k)) for k in range(largest)))
 
     most = st.integers(1, 5)
     profiles = {name: {one.name: profile(draw(most)) for one in variants} for name in names}
