@@ -14,6 +14,7 @@ from hetserve.cli.capacity.effort import (
     counts,
     effort_options,
     files_argument,
+    joining_options,
     manifests_options,
     names_of,
     numbers,
@@ -21,6 +22,7 @@ from hetserve.cli.capacity.effort import (
     policy_option,
     rate,
     service_options,
+    simulated_policy_option,
 )
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
 from hetserve.registry.planners import OBJECTIVES, PLANNERS, SEARCH_METHODS, compared_for, default_planner, evaluating
@@ -313,7 +315,7 @@ def search(methods: tuple[str, ...], **options: Any) -> None:
     callback=counts,
     help="Instances, for example g4dn.xlarge=1,r5n.large=13; default: those of the plan.",
 )
-@policy_option
+@simulated_policy_option
 @click.option(
     "--rate", metavar="Q/S", callback=rate, help="Load to offer; default with recorded arrivals: as recorded."
 )
@@ -322,6 +324,7 @@ def search(methods: tuple[str, ...], **options: Any) -> None:
     "--together", is_flag=True, help="Place the plans of all services on --nodes and play their loads at once."
 )
 @click.option("--nodes", metavar="FILE", help="Kubernetes Nodes for --together, as kubectl get nodes -o yaml writes.")
+@joining_options
 @effort_options(queries=100_000, seeds="1 with --rate, 3 with --find-allowable")
 def simulate(**options: Any) -> None:
     """Simulate a configuration for every InferenceService in FILE..., at one load or at the highest that holds.
@@ -333,6 +336,9 @@ def simulate(**options: Any) -> None:
     within the percentile. With fewer, the share itself must be, for each seed. In both cases the backlog must not
     grow without end. Runs last at least 20 times the SLO; --queries is raised if necessary. Recorded arrivals are
     replayed as recorded, or stretched to --rate; for them only late queries count.
+
+    A policy that joins queries serves a model with variants (spec.model.variants): several queries at once, by one of
+    the variants. In time is an answer within the SLO; from there until --deadline its worth falls to nothing.
 
     Types that share GPUs are simulated with every service time multiplied by the greatest slow-down (--max-slowdown):
     what the plan promises beside any neighbours. With --together service times are those of an instance alone, and
@@ -349,6 +355,13 @@ def simulate(**options: Any) -> None:
       runs [a seed each: holds, queries, violations, violationRatio, unserved, backlogGrows,
       latencySeconds {p50, ...}, stretch].
     \b
+    Keys of -o json and yaml where queries are joined: service, model, policy, counts, cost, offeredQPS, sloSeconds,
+      deadlineSeconds, percentile, ceilingQPS, holds, unstable, attainment (share of queries in time),
+      meanAccuracy (percent, of the queries in time; null: none was), meanUtility and utilityDeviation (over all
+      queries), shareByVariant {variant: share of the answers}, meanJoined (items served together; null: none),
+      switches, drops, noise, margin, queries, warmUp, arrivals, seeds, utilisation {type: share},
+      runs [a seed each: the same, and as of other policies].
+    \b
     Exit code: 0 the SLO holds (at the given load, or at some load), 3 it does not, 2 bad input.
 
     \b
@@ -359,6 +372,7 @@ def simulate(**options: Any) -> None:
       hetserve simulate manifests/samples/rm2.yaml --rate 120 --batches normal:165,16 --plot out.png -o json
       hetserve simulate manifests/samples/rm2.yaml --arrivals queries.csv --warm-up 1000
       hetserve simulate manifests/samples/hetsev.yaml --together --nodes nodes.yaml
+      hetserve reference fang | hetserve simulate - --policy max-batch --rate 30 --noise 0.03
     """
     from hetserve.cli.capacity.simulate import run  # noqa: PLC0415
 

@@ -43,7 +43,7 @@ def choose_rate_fit(
         if within > items:
             best, items = variant, within
     if best < 0:
-        return fastest(type_, most, asking), most, math.inf
+        return fastest(type_, least, most, asking)
     return best, items, math.inf
 
 

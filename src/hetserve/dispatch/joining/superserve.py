@@ -41,7 +41,7 @@ def choose_max_batch(
         times = asking.model.mean[type_ * asking.model.variants + variant]
         items = max(items, largest_within(slack, times, least, most))
     if items == 0:
-        return fastest(type_, most, asking), most, math.inf
+        return fastest(type_, least, most, asking)
     return most_accurate_within(slack, type_, items, asking), items, math.inf
 
 
@@ -54,7 +54,7 @@ def choose_max_accuracy(
     least, most = queue.sizes[0] + 1, waiting_items(queue.sizes, asking.model.mean.shape[1])
     variant = most_accurate_within(slack, type_, least, asking)
     if variant < 0:
-        return fastest(type_, most, asking), most, math.inf
+        return fastest(type_, least, most, asking)
     times = asking.model.mean[type_ * asking.model.variants + variant]
     return variant, largest_within(slack, times, least, most), math.inf
 
@@ -183,18 +183,25 @@ def _in_buckets(buckets: int, model: VariantModel) -> Prepared:
 def _buckets_of(table: NDArray[np.float64], buckets: int) -> Floats:
     """[bucket, (slowest, variant, items)] of a type, the highest first; an empty one is infinitely slow.
 
-    table: [variant, items - 1]. In a bucket the most items count, then accuracy.
+    table: [variant, items - 1]. Entries are those of 1, 2, 4, ... items and of the most, as in the paper's profiles. In
+    a bucket the most items count, then accuracy.
     """
-    out = np.full((buckets, 3), math.inf)
-    fast, slow = table.min(), table[np.isfinite(table)].max()
+    out, sizes = np.full((buckets, 3), math.inf), _profiled(table.shape[1])
+    entries = [(n, v, float(row[n - 1])) for v, row in enumerate(table) for n in sizes if row[n - 1] < math.inf]
+    if not entries:
+        return out
+    fast, slow = min(time for _, _, time in entries), max(time for _, _, time in entries)
     width = (slow - fast) / buckets
-    entries = [(int(i) + 1, int(v), float(table[v, i])) for v, i in np.argwhere(np.isfinite(table))]
     for bucket in range(buckets):
         held = [each for each in entries if _bucket_of(each[2] - fast, width, buckets) == bucket]
         if held:
             items, variant, _ = max(held)
             out[buckets - 1 - bucket] = max(time for _, _, time in held), variant, items
     return out
+
+
+def _profiled(most: int) -> list[int]:
+    return [*(1 << k for k in range(most.bit_length()) if 1 << k < most), most]
 
 
 def _bucket_of(time: float, width: float, buckets: int) -> int:

@@ -67,14 +67,20 @@ def most_accurate_within(slack: float, type_: int, items: int, asking: JoiningAr
 
 
 @njit_inner
-def fastest(type_: int, items: int, asking: JoiningArguments) -> int:
-    """Variant that serves so many items soonest, the more accurate of equal ones."""
-    best, least = 0, math.inf
-    for variant in range(asking.model.variants):
-        time = asking.model.mean[type_ * asking.model.variants + variant, items - 1]
-        if time <= least and time < math.inf:
-            best, least = variant, time
-    return best
+def fastest(type_: int, least: int, most: int, asking: JoiningArguments) -> tuple[int, int, float]:
+    """As many items of least..most as the type serves at all, by the variant that serves them soonest; 0 items: none.
+
+    Of equal variants the more accurate. What a rule answers when nothing can be in time.
+    """
+    for items in range(most, least - 1, -1):
+        best, soonest = -1, math.inf
+        for variant in range(asking.model.variants):
+            time = asking.model.mean[type_ * asking.model.variants + variant, items - 1]
+            if time <= soonest and time < math.inf:
+                best, soonest = variant, time
+        if best >= 0:
+            return best, items, math.inf
+    return 0, 0, math.inf
 
 
 def throughputs(table: NDArray[np.float64], slo: float) -> NDArray[np.float64]:
