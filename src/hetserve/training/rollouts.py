@@ -14,6 +14,7 @@ from hetserve.serving.services import GpuInstance, Service
 from hetserve.serving.session import Outcomes, Session
 from hetserve.serving.variants import VariantSystem
 from hetserve.simulation.clustered import ClientQueries
+from hetserve.simulation.joined import time_utility
 from hetserve.training.reinforce import Trajectory
 
 _NAME = "trained"
@@ -49,13 +50,9 @@ def offer(session: Session, service: str, queries: ClientQueries, slo: float, dr
 
 
 def qualities(found: Outcomes, sent: NDArray[np.float64], system: VariantSystem) -> NDArray[np.float64]:
-    """[query] Utility of the variant x time utility (Eq. 1): 1 to the soft deadline, 0 from the hard one on.
-
-    found: of these queries, all answered. sent: when clients sent them [s].
-    """
+    """[query] Utility of the variant x time utility (Eq. 1). found: all answered. sent: by their clients [s]."""
     utilities = np.array([one.utility for one in system.variants])
-    late = (found.finish - sent - system.slo) / system.grace if system.grace else np.where(found.late, 1.0, 0.0)
-    worth: NDArray[np.float64] = utilities[found.variant] * np.clip(1 - late, 0.0, 1.0)
+    worth: NDArray[np.float64] = utilities[found.variant] * time_utility(found._replace(arrival=sent), system)
     return worth
 
 
