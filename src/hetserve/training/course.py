@@ -16,6 +16,8 @@ from hetserve.training.rollouts import Fleet, rollout
 
 SIZES: Final = 7
 """Most sizes that a policy chooses from: powers of two."""
+LOADS: Final = (0.72, 0.985)
+"""Lowest and highest, in parts of the fleet's capacity."""
 _DECIMALS: Final = 6
 _DECISIONS: Final = 40
 """Rows for the decisions of an instance in a second: smallest batches by the fastest variant, and waits, take fewer."""
@@ -32,11 +34,11 @@ class Course:
     the load]. step: of Adam, first; it falls to a fifth. entropy: first weight of exploring; it falls to 0.
     """
 
-    loads: tuple[float, float] = (0.72, 0.97)
-    updates: int = 800
+    loads: tuple[float, float] = LOADS
+    updates: int = 700
     rollouts: int = 12
     window: int = 1000
-    horizon: float = 1.0
+    horizon: float = 1.5
     length: tuple[float, float] = (3.5, 7.0)
     shortest: tuple[float, float] = (40.0, 60.0)
     surge: float = 0.6

@@ -100,7 +100,7 @@ def _times(shape: tuple[int, ...]) -> str:
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{number} {name}" for name, number in counts.items())
+    return ", ".join(f"{number} {name}" for name, number in counts.items() if number)
 
 
 def read_weights(text: str, where: str) -> Weights:
