@@ -58,7 +58,7 @@ def _trained(job: tuple[str, int, bool]) -> Json:
         run = play(name, by_weights([weights]), window, seconds=600 if quick else 3 * 3600)
         cells[window] = run.cell
         decisions[window] = run.batches / float(run.found.finish.max())
-    return {"seed": seed, "seconds": took, "cells": cells, "batches": decisions, "weights": weights.as_json()}
+    return {"seed": seed, "seconds": took, "cells": cells, "batches": decisions}
 
 
 def constant(name: str, actions: Mapping[str, tuple[int, str]]) -> Weights:

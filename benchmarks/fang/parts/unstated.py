@@ -30,8 +30,8 @@ _CASES: Final[dict[str, tuple[JoiningPolicy, dict[str, Any]]]] = {
     "fixed, between sizes the time of the next size": (fixed(), {"between": False}),
 }
 _WORDS: Final = """The text multiplies by kappa outside of a sum of Q, which contains it already. The tables fit a
-choice by time utility alone (`late`), and queries that cluster. A heuristic that counts kappa, with larger alpha and beta, is
-far better than the paper's on one GPU.
+choice by time utility alone (`late`), and queries that cluster. A heuristic that counts kappa, with larger alpha and
+beta, is far better than the paper's on one GPU.
 """
 
 

@@ -30,18 +30,19 @@ class Course:
     loads: lowest and highest, in parts of the fleet's capacity. updates: of the weights. rollouts: for each update, all
     on the same queries. window: answers in a reward, the paper's W. horizon: of the discount, in times that the fleet
     takes for a window. length: of a rollout in horizons, first and last; shortest: [s], first and last. surge: chance
-    of a rush at the beginning, else a policy would seldom see a backlog that it can recover from; rush: its most [s of
-    the load]. step: of Adam, first; it falls to a fifth. entropy: first weight of exploring; it falls to 0.
+    of a rush at the beginning, of the first update and of the last, else a policy would seldom see a backlog that it
+    can recover from; rush: its most [s of the load]. step: of Adam, first; it falls to a fifth. entropy: first weight
+    of exploring; it falls to 0.
     """
 
     loads: tuple[float, float] = LOADS
-    updates: int = 700
+    updates: int = 900
     rollouts: int = 12
     window: int = 1000
     horizon: float = 1.5
     length: tuple[float, float] = (3.5, 7.0)
     shortest: tuple[float, float] = (40.0, 60.0)
-    surge: float = 0.6
+    surge: tuple[float, float] = (0.6, 0.2)
     rush: float = 3.0
     step: float = 3e-3
     entropy: float = 0.01
@@ -92,7 +93,7 @@ def train(
     for update in range(course.updates):
         done = update / course.updates
         rate = fleet.capacity * source.uniform(*course.loads)
-        queries = _queries(rate, course, _seconds(fleet, course, done), source)
+        queries = _queries(rate, course, done, _seconds(fleet, course, done), source)
         runs = _runs(fleet, weights, queries, course, source)
         horizon = course.horizon * course.window / fleet.capacity
         uphill = gradient(
@@ -115,10 +116,11 @@ def _seconds(fleet: Fleet, course: Course, done: float) -> int:
     return math.ceil(max(course.length[late] * horizon, course.shortest[late]))
 
 
-def _queries(rate: float, course: Course, seconds: int, source: np.random.Generator) -> ClientQueries:
+def _queries(rate: float, course: Course, done: float, seconds: int, source: np.random.Generator) -> ClientQueries:
     """Queries of one rollout; with some chance a rush comes with the first."""
     usual = course.arrivals.draw(rate, seconds, source)
-    if source.random() >= course.surge:
+    first, last = course.surge
+    if source.random() >= first + (last - first) * done:
         return usual
     rush = course.arrivals.draw(max(rate * source.uniform(0, course.rush) / 2, 1.0), 2, source)
     sent, arrival = (np.concatenate(pair) for pair in zip(usual, rush, strict=True))

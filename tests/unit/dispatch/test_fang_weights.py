@@ -80,12 +80,12 @@ def test_bad_weights_are_refused_by_field_and_value(change: Callable[[dict[str, 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", '"fang-rl"', "null"])
 def test_what_are_no_weights_is_refused_with_the_file(text: str) -> None:
-    with pytest.raises(ValueError, match="here: (no JSON|lacks)"):
+    with pytest.raises(ValueError, match=r"here: (no JSON|lacks)"):
         read_weights(text, "here")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match="gone.json: cannot be read"):
+    with pytest.raises(UnreadableError, match=r"gone.json: cannot be read"):
         load_weights(str(tmp_path / "gone.json"))
 
 

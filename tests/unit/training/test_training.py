@@ -122,7 +122,9 @@ def test_a_policy_gets_better() -> None:
     """At a load that small batches do not carry, chance serves most queries too late."""
     fleet = Fleet(small_system({"p2": FULL_AND_TINY}), {"p2": 1})
     told: list[Progress] = []
-    course = Course(updates=60, rollouts=6, loads=(0.8, 0.8), shortest=(10.0, 10.0), window=30, surge=0.0, step=1e-2)
+    course = Course(
+        updates=60, rollouts=6, loads=(0.8, 0.8), shortest=(10.0, 10.0), window=30, surge=(0.0, 0.0), step=1e-2
+    )
     train(fleet, 0, course, told.append)
     first, last = (np.mean([one.quality for one in part]) for part in (told[:10], told[-10:]))
     assert last > first + 0.1
