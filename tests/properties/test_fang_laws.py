@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 
 import numpy as np
 from hypothesis import given, settings
@@ -64,7 +65,7 @@ def test_each_query_is_served_once_after_it_came_and_no_instance_serves_two_batc
     for instance in set(found.instance.tolist()):
         own = found.instance == instance
         spans = sorted(set(zip(found.start[own].tolist(), found.finish[own].tolist(), strict=True)))
-        assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+        assert all(end <= start for (_, end), (start, _) in pairwise(spans))
         for start, _ in spans:
             batch = own & (found.start == start)
             assert set(found.joined[batch].tolist()) == {int(batch.sum())}
