@@ -19,7 +19,7 @@ def test_every_joining_policy_has_a_reference() -> None:
 
 @pytest.mark.parametrize("name", JOINING_POLICIES.names)
 def test_each_policy_serves_as_its_plain_reference(name: str) -> None:
-    @settings(max_examples=examples(60))
+    @settings(max_examples=examples(300))
     @given(joining_stories(*(policy for policy in policies() if policy.name == name)))
     def serves(story: JoiningStory) -> None:
         engine, plain = told(story), told(story, PlainServing)

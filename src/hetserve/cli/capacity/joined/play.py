@@ -38,6 +38,8 @@ from hetserve.simulation.joined import JoinedReport, ceiling, noisy, present, si
 from hetserve.simulation.stability import grows
 from hetserve.simulation.workload import draw_workload
 
+MOST_JOINED: Final = 1024
+"""Items: more together take longer for each of them, and times are kept for every number."""
 _SETTING: Final = "variant"
 """Of a policy that serves one variant."""
 _TRAINED: Final = "weights"
@@ -161,9 +163,14 @@ def play(  # noqa: PLR0917
         raise NotPlannedError(str(Reason.SPEC_INVALID), why)
     held = configuration(name, problem, counts)
     effort = serving.long_enough(problem, rate, effort, serving.MOST_AT_A_RATE)
+    system = system_of(service, problem, manifests, asked)
+    batch, largest = max(problem.mix.batches), len(system.served.batches)
+    if batch > largest:
+        why = f"queries of {batch} items: variants serve at most {largest} together"
+        raise NotPlannedError(str(Reason.SPEC_INVALID), why)
     played = Service(
         name,
-        system_of(service, problem, manifests, asked),
+        system,
         _policy(asked),
         expected={option.name: 1 + asked.margin for option in problem.types},
     )
@@ -225,13 +232,16 @@ def system_of(service: InferenceService, problem: Problem, manifests: Manifests,
     chosen, specs = _chosen(service, asked), _specs(service, problem, manifests)
     switches = {name: parse_duration(spec.switch_time or "0s") for name, spec in specs.items()}
     slo = problem.slo.latency
+    times = {name: _times(service, problem, name, spec, asked) for name, spec in specs.items()}
+    limits = [MOST_JOINED if one.max_batch is None else one.max_batch for own in times.values() for one in own.values()]
     try:
         return VariantSystem.of_variants(
-            {name: _times(service, problem, name, spec, asked) for name, spec in specs.items()},
+            times,
             [Variant(one.name, one.accuracy_percent, one.utility_or_default) for one in chosen],
             slo,
             hard=_hard(service, slo, asked.deadline),
             switches=switches,
+            largest=min(max(limits), MOST_JOINED),
         )
     except ValueError as error:
         raise NotPlannedError(str(Reason.SPEC_INVALID), str(error)) from None

@@ -1,0 +1,1 @@
+"""Each measures one thing."""
