@@ -36,12 +36,12 @@ class Course:
     """
 
     loads: tuple[float, float] = LOADS
-    updates: int = 900
+    updates: int = 600
     rollouts: int = 12
     window: int = 1000
     horizon: float = 1.5
     length: tuple[float, float] = (3.5, 7.0)
-    shortest: tuple[float, float] = (40.0, 60.0)
+    shortest: tuple[float, float] = (40.0, 50.0)
     surge: tuple[float, float] = (0.6, 0.2)
     rush: float = 3.0
     step: float = 3e-3

@@ -405,7 +405,7 @@ def simulate(**options: Any) -> None:
     help="Loads to train at, in queries/s; default: 72 to 98.5 % of what the most accurate variant can serve.",
 )
 @noise_option
-@click.option("--updates", type=click.IntRange(1, 100_000), default=900, show_default=True, help="Of the weights.")
+@click.option("--updates", type=click.IntRange(1, 100_000), default=600, show_default=True, help="Of the weights.")
 @click.option("--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="Of all that is drawn.")
 @click.option("-o", "--output", metavar="FILE", help="Where the weights go; default: standard output.")
 def train(**options: Any) -> None:
