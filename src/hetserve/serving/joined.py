@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.joining.arrays import FleetArrays, JoiningArguments, RecentArrivals, VariantArrays
-from hetserve.dispatch.joining.interface import BY_DEADLINE
+from hetserve.dispatch.joining.interface import BIN, BY_ARRIVAL, BY_BIN
 from hetserve.dispatch.joining.recent import note_arrival
 from hetserve.serving.progress import count_late, log_end, set_going, set_idle, work_of
 from hetserve.serving.state import DROPPED, EngineState
@@ -56,15 +58,17 @@ def note_arrived(query: int, service: int, state: EngineState) -> None:
     """Puts a query that arrived, the last of its queue, in its place; counts it."""
     queries, waiting = state.queries, state.waiting
     note_arrival(state.course.clock[0], queries.size[query] + 1, _recent(service, state))
-    if state.tables.joining.orders[service] != BY_DEADLINE:
+    order = state.tables.joining.orders[service]
+    if order == BY_ARRIVAL:
         return
     first, last = waiting.ends[service, 0], waiting.ends[service, 1] - 1
     place, high, deadline = first, last, queries.deadline[query]
-    if last == first or waiting.deadlines[last - 1] <= deadline:
+    rank = _rank(deadline, order)
+    if last == first or _rank(waiting.deadlines[last - 1], order) <= rank:
         return
     while place < high:
         middle = (place + high) // 2
-        if waiting.deadlines[middle] <= deadline:
+        if _rank(waiting.deadlines[middle], order) <= rank:
             place = middle + 1
         else:
             high = middle
@@ -75,6 +79,12 @@ def note_arrived(query: int, service: int, state: EngineState) -> None:
         waiting.deadlines[k] = waiting.deadlines[k - 1]
     waiting.ids[place], waiting.sizes[place] = query, queries.size[query]
     waiting.arrivals[place], waiting.deadlines[place] = queries.arrival[query], deadline
+
+
+@njit_inner
+def _rank(deadline: float, order: int) -> float:
+    """By which a queue is ordered, ties by arrival."""
+    return float(math.floor(deadline / BIN)) if order == BY_BIN else deadline
 
 
 @njit_inner
