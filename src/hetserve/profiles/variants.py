@@ -15,10 +15,12 @@ Rank = tuple[Decimal, Decimal, float, str, str]
 
 def mismatch(model: ModelRef, profile: ModelProfile) -> str:
     """Why a profile of the model has not the variants of a service; empty: it has them, and may have more."""
+    if profile.spec.variants is None and model.variants is None:
+        return ""
     there, name = list(profile.spec.latencies), f"ModelProfile {profile.metadata.name}"
     wanted = [variant.name for variant in model.variants or ()]
     if profile.spec.variants is None:
-        return f"{name} has no spec.variants, with a latency of each of {', '.join(wanted)}" if wanted else ""
+        return f"{name} has no spec.variants, with a latency of each of {', '.join(wanted)}"
     if not wanted:
         return f"{name} has variants {', '.join(there)}: name them in spec.model.variants, with their accuracy"
     missing = [variant for variant in wanted if variant not in there]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.dispatch.kernel import Flags, Floats, Integers
+from hetserve.dispatch.kernel import Flags, Floats, Integers, Scratch
 from hetserve.serving import layout
 from hetserve.serving.answers import contract_error
 from hetserve.serving.engine import OTHER_KERNEL, engine_of
@@ -185,11 +185,11 @@ class Session:
         """Queries of a service that are to come; returns their ids.
 
         times: seconds, from now on, in any order. sizes: index into the service's batches. draws: uniform, of the
-        service time. slos: seconds to their deadlines; default: the service's. Raises ValueError for a time before now,
-        a size or draw out of range, or an SLO that is not positive.
+        service time. slos: seconds to their deadlines, not positive: missed before; default: the service's. Raises
+        ValueError for a time before now, a size or draw out of range, or an SLO that is not finite.
         """
-        if slos is not None and not (len(slos) == len(times) and bool(((slos > 0) & (slos < math.inf)).all())):
-            raise ValueError(f"{service}: SLOs of {len(times)} queries: need as many positive numbers of seconds")
+        if slos is not None and not (len(slos) == len(times) and bool(np.isfinite(slos).all())):
+            raise ValueError(f"{service}: SLOs of {len(times)} queries: need as many finite numbers of seconds")
         ids = self._add(service, ("time", times, self.now), sizes, draws)
         place = slice(ids.start, ids.stop)
         if slos is not None:
@@ -360,6 +360,11 @@ class Session:
         ended = self.outcome(self._state.course.ended[: self._state.course.counts[ENDED]])
         self.forget()
         return ended
+
+    @property
+    def scratch(self) -> Scratch:
+        """What policies wrote since instances or queries last changed: one that is trained leaves its record there."""
+        return self._state.scratch
 
     def _service(self, name: str) -> int:
         if name not in self._index:
