@@ -1,9 +1,8 @@
 """One HTTP/2 connection: requests beside each other, each on a stream of its own.
 
-The library h2 keeps the protocol's state, compresses heads and counts windows; this module serves what it has read and
-bounds what a client can take, as `connection` does for HTTP/1.1. Of what one read brings only the first request is
-answered at once; each other one gets a turn of the loop. A read of many frames takes several turns, and the socket
-waits meanwhile.
+`framing` has what is the same on both sides; this module serves what a client asks and bounds what it can take, as
+`connection` does for HTTP/1.1. Of what one read brings only the first request is answered at once; each other one gets
+a turn of the loop. A read of many frames takes several turns, and the socket waits meanwhile.
 """
 
 from __future__ import annotations
@@ -11,19 +10,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-from h2 import events
-from h2.errors import ErrorCodes
-from h2.exceptions import ProtocolError
-from hyperframe.frame import GoAwayFrame
 
 from hetserve_shell.http.connection import OpenConnection
-from hetserve_shell.http.frames import CONTENT, WIDEST, Frames, protocol
+from hetserve_shell.http.frames import CONTENT, BrokenError, ClientFrames, ErrorCode
+from hetserve_shell.http.framing import (
+    DEFAULT,
+    INITIAL_WINDOW_SIZE,
+    MAX_CONCURRENT_STREAMS,
+    MAX_HEADER_LIST_SIZE,
+    WIDEST,
+    Framing,
+)
+from hetserve_shell.http.heads import HeadFields, Heads
 from hetserve_shell.http.limits import (
     Exchange,
     HttpError,
@@ -54,15 +57,23 @@ PROGRESS: Final = CONTENT
 """Bytes of an answer that a client takes in the time for one that it does not take, or it is given up."""
 ANY_STREAM: Final = 2**31 - 1
 """Says, in a GOAWAY, that whatever is on its way is still served."""
-
+_DIGITS: Final = 19
+"""Of a length at most."""
 NO_MORE: Final[Headers] = ()
 
 
 class Http2Connection(OpenConnection):
     def __init__(self, server: HttpServer) -> None:
         super().__init__(server)
-        self._h2 = protocol(server.limits)
-        self._frames = Frames(server.limits.head, server.now)
+        limits = server.limits
+        settings = {
+            MAX_CONCURRENT_STREAMS: limits.streams,
+            INITIAL_WINDOW_SIZE: min(limits.body + 1, WIDEST),
+            MAX_HEADER_LIST_SIZE: limits.head,
+        }
+        self._window = settings[INITIAL_WINDOW_SIZE]
+        self._framing = Framing(self, b"", Heads(limits.head), settings, min(limits.body + DEFAULT, WIDEST))
+        self._frames = ClientFrames(server.now)
         self._exchanges: dict[int, Exchange] = {}
         self._queue: deque[Exchange] = deque()
         self._running = 0
@@ -73,8 +84,8 @@ class Http2Connection(OpenConnection):
         """The turn of the next request that waits."""
         self._widened = False
         """Whether the client may take more of the answers that wait."""
-        self._unflushed = 0
-        """Bytes of answers that the socket has not been given."""
+        self._highest = 0
+        """The last stream that has begun."""
         self._last = ANY_STREAM
         """Later streams are refused, and can be asked for again elsewhere."""
         self._ended = self._closing = False
@@ -111,21 +122,19 @@ class Http2Connection(OpenConnection):
 
     def give_up(self, exchange: Exchange) -> None:
         """Ends an answer that its client does not take."""
-        self._give_up(exchange, ErrorCodes.ENHANCE_YOUR_CALM)
+        self._give_up(exchange, ErrorCode.ENHANCE_YOUR_CALM)
         self._flush()
 
     # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._h2.initiate_connection()
-        self._h2.increment_flow_control_window(min(self._server.limits.body, WIDEST - 65535))
         self._flush()
 
     def data_received(self, data: bytes) -> None:
         if self._closing:
             return
-        self._frames.feed(data, self._server.now)
+        self._frames.come(data, self._server.now)
         if self._hearing is None:
             self._hear()
 
@@ -163,8 +172,9 @@ class Http2Connection(OpenConnection):
             return
         try:
             self._hear_frames()
-        except ProtocolError as error:
+        except BrokenError as error:
             log.info("a client breaks HTTP/2: %s", error)
+            self._framing.say_goaway(self._highest, error.code)
             self._close()
             return
         if self._widened:
@@ -184,13 +194,10 @@ class Http2Connection(OpenConnection):
             self._hearing = asyncio.get_running_loop().call_soon(self._hear)
 
     def _hear_frames(self) -> None:
-        """Raises ProtocolError."""
+        """Raises BrokenError."""
         for frame in self._frames.turn():
-            found = self._h2.receive_data(frame)
-            self._frames.count(found)
-            for event in found:
-                if take := _TAKERS.get(type(event)):
-                    take(self, event)
+            if not self._framing.hear(*frame):
+                self._frames.count_idle()
             if self._closing:
                 return
 
@@ -198,7 +205,7 @@ class Http2Connection(OpenConnection):
         for exchange in [one for one in self._exchanges.values() if not one.received]:
             self._forget(exchange)
         self.parting = True
-        self._last = self._h2.highest_inbound_stream_id
+        self._last = self._highest
 
     def _balance(self) -> None:
         """Reads no more than can be heard, and answered to who takes it."""
@@ -210,41 +217,104 @@ class Http2Connection(OpenConnection):
             else:
                 self.transport.resume_reading()
 
-    def _begin(self, event: events.RequestReceived) -> None:
-        stream = event.stream_id
-        if stream > self._last:
-            self._h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
-            return
-        self._exchanges[stream] = exchange = self._made(event)
+    # Called by the framing
+
+    def on_head(self, stream: int, head: HeadFields, *, ends: bool) -> bool:
+        if (exchange := self._exchanges.get(stream)) is not None:
+            if exchange.received or not ends:
+                raise BrokenError("a second head", ErrorCode.STREAM_CLOSED)
+            exchange.received = True
+            self._end(exchange)
+            return True
+        if stream <= self._highest:  # it is over
+            return False
+        if not stream % 2 or b":method" not in head.pseudo:
+            raise BrokenError(f"a head without a method, or of stream {stream}")
+        self._highest = stream
+        if stream > self._last or len(self._exchanges) >= self._server.limits.streams:
+            self._framing.say_reset(stream, ErrorCode.REFUSED_STREAM)
+            return False
+        self._exchanges[stream] = exchange = self._made(stream, head)
+        exchange.received = ends
         try:
-            self._route(exchange, event.headers)
+            exchange.length = self._length(head, ends)
+            self._route(exchange, head)
         except HttpError as error:
             self._refuse(exchange, error)
+        if ends:
+            self._end(exchange)
+        return True
 
-    def _made(self, event: events.RequestReceived) -> Exchange:
-        return Exchange(event.stream_id, self._server.now, unanswered, self._server.limits.body)
+    def on_data(self, stream: int, piece: bytes, taken: int, *, ends: bool) -> bool:
+        exchange = self._exchanges.get(stream)
+        if exchange is None:
+            self._check_begun(stream)
+            return False
+        if exchange.received:
+            raise BrokenError("content behind its end", ErrorCode.STREAM_CLOSED)
+        exchange.received = ends
+        exchange.untold = self._framing.told(stream, exchange.untold + taken, self._window)
+        if piece and exchange.answer is None:
+            self._body(exchange, piece)
+        if ends:
+            self._end(exchange)
+        return ends or bool(piece)
 
-    def _route(self, exchange: Exchange, headers: Headers) -> None:
-        server, fields = self._server, dict(headers)  # h2 refuses a head that names its path or method twice
-        path = fields.get(b":path", b"").partition(b"?")[0]  # CONNECT names none
-        route, exchange.head_only = find_route(server.routes, server.method, fields[b":method"], path)
-        if _exceeds(fields.get(b"content-length", b""), server.limits.body):
+    def on_reset(self, stream: int, code: int) -> None:  # noqa: ARG002
+        self._check_begun(stream)
+        if exchange := self._exchanges.get(stream):
+            self._forget(exchange)
+
+    def on_room(self, stream: int, more: int) -> None:
+        self._check_begun(stream)
+        if exchange := self._exchanges.get(stream):
+            exchange.more_room += more
+            if self._framing.first_room + exchange.more_room > WIDEST:
+                raise BrokenError(f"a window that grows by {more} bytes", ErrorCode.FLOW_CONTROL_ERROR)
+        self._widened = True
+
+    def on_goaway(self, last: int, code: int) -> None:  # noqa: ARG002
+        """Of ours there is no stream; its own go on, unless it says that it is at its end."""
+        if code:
+            self._close()
+        else:
+            self._end_with_these()
+
+    def _check_begun(self, stream: int) -> None:
+        if stream > self._highest:
+            raise BrokenError(f"stream {stream} has not begun")
+
+    def _length(self, head: HeadFields, ends: bool) -> int | None:
+        """Bytes of the body, where its head says so. Raises HttpError."""
+        value = head.firsts.get(b"content-length")
+        if value is None:
+            return 0 if ends else None
+        if not value.isdigit():
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"content-length {value[:40]!r}: must be a number of bytes")
+        if len(value) > _DIGITS:
+            raise too_large(self._server.limits.body)
+        return int(value)
+
+    def _made(self, stream: int, head: HeadFields) -> Exchange:  # noqa: ARG002
+        return Exchange(stream, self._server.now, unanswered, self._server.limits.body)
+
+    def _route(self, exchange: Exchange, head: HeadFields) -> None:
+        """Finds who answers. Raises HttpError."""
+        server, firsts = self._server, head.firsts
+        path = head.pseudo.get(b":path", b"").partition(b"?")[0]  # CONNECT names none
+        route, exchange.head_only = find_route(server.routes, server.method, head.pseudo[b":method"], path)
+        if (exchange.length or 0) > server.limits.body:
             raise too_large(server.limits.body)
-        if b"expect" in fields and expects_continue(values_of(headers, b"expect")):
-            self._h2.send_headers(exchange.stream, [(b":status", b"100")])
-        credentials = values_of(headers, b"authorization") if b"authorization" in fields else ()
+        if b"expect" in firsts and expects_continue(values_of(head.headers, b"expect")):
+            self._framing.say_head(exchange.stream, [(b":status", b"100")], ends=False)
+        credentials = values_of(head.headers, b"authorization") if b"authorization" in firsts else ()
         exchange.handler = handler_of(route, path, credentials)
 
-    def _body(self, event: events.DataReceived) -> None:
-        stream, data = event.stream_id, event.data
-        self._h2.acknowledge_received_data(event.flow_controlled_length or 0, stream)
-        exchange = self._exchanges.get(stream)
-        if exchange is None or exchange.answer is not None or not data:
-            return
+    def _body(self, exchange: Exchange, piece: bytes) -> None:
         budget = self._server.budget
-        exchange.parts.append(data)
-        exchange.size += len(data)
-        budget.used += len(data)
+        exchange.parts.append(piece)
+        exchange.size += len(piece)
+        budget.used += len(piece)
         if exchange.size > exchange.limit:
             self._refuse(exchange, too_large(exchange.limit))
         elif budget.used > budget.limit:
@@ -255,23 +325,20 @@ class Http2Connection(OpenConnection):
     def _grew(self, exchange: Exchange) -> None:
         """Some of a body has come."""
 
-    def _end(self, event: events.StreamEnded) -> None:
-        exchange = self._exchanges.get(event.stream_id)
-        if exchange is None or exchange.answer is not None:
+    def _end(self, exchange: Exchange) -> None:
+        """A request has come to its end."""
+        if exchange.answer is not None:
             return
-        exchange.received, exchange.since = True, self._server.now
-        self._enqueue(exchange)
+        exchange.since = self._server.now
+        if exchange.length in {None, exchange.size}:
+            self._enqueue(exchange)
+        else:
+            said = f"content-length {exchange.length}: {exchange.size} bytes have come"
+            self._refuse(exchange, HttpError(HTTPStatus.BAD_REQUEST, said))
 
     def _enqueue(self, exchange: Exchange) -> None:
         """A request is whole."""
         self._queue.append(exchange)
-
-    def _reset(self, event: events.StreamReset) -> None:
-        if exchange := self._exchanges.get(event.stream_id):
-            self._forget(exchange)
-
-    def _widen(self, _event: events.WindowUpdated | events.RemoteSettingsChanged) -> None:
-        self._widened = True
 
     # Inside
 
@@ -281,10 +348,10 @@ class Http2Connection(OpenConnection):
             unread = now >= exchange.since + limits.unread
             if exchange.answer is not None:
                 if unread and exchange.sent < len(exchange.answer):
-                    self._give_up(exchange, ErrorCodes.CANCEL)
+                    self._give_up(exchange, ErrorCode.CANCEL)
             elif exchange.received:
                 if unread and exchange in self._queue:  # behind answers that are not taken
-                    self._give_up(exchange, ErrorCodes.REFUSED_STREAM)
+                    self._give_up(exchange, ErrorCode.REFUSED_STREAM)
             elif not self._blocked and now >= exchange.since + (within := self._takes(exchange)):
                 self._refuse(exchange, too_slow(within))
 
@@ -375,7 +442,7 @@ class Http2Connection(OpenConnection):
             return  # the client has given it up
         exchange.answer = b"" if exchange.head_only else body
         exchange.since = self._server.now
-        self._h2.send_headers(exchange.stream, head, end_stream=exchange.ends_with(0))
+        self._framing.say_head(exchange.stream, head, ends=exchange.ends_with(0))
         self._send(exchange)
         if exchange.stream in self._exchanges:
             self._server.unsent.keep(exchange, self.give_up)
@@ -388,30 +455,29 @@ class Http2Connection(OpenConnection):
 
     def _send(self, exchange: Exchange) -> None:
         """Sends as much of an answer as the client takes."""
-        stream, answer = exchange.stream, exchange.answer or b""
+        stream, answer, framing = exchange.stream, exchange.answer or b"", self._framing
         while exchange.sent < len(answer) and not self._blocked:
-            size = min(self._h2.local_flow_control_window(stream), CONTENT)
+            size = min(framing.first_room + exchange.more_room, framing.room, CONTENT)
             if size <= 0:
                 break
             part = answer[exchange.sent : exchange.sent + size]
             exchange.sent += len(part)
-            self._h2.send_data(stream, part, end_stream=exchange.ends_with(exchange.sent))
-            self._unflushed += len(part)
-            if self._unflushed >= BURST:
+            exchange.more_room -= len(part)
+            framing.say_data(stream, part, ends=exchange.ends_with(exchange.sent))
+            if framing.queued >= BURST:
                 self._flush()
         if exchange.sent == len(answer) and exchange.whole:
             if exchange.trailers:
-                self._h2.send_headers(stream, exchange.trailers, end_stream=True)
+                framing.say_head(stream, exchange.trailers, ends=True)
             # What the client still sends of a request that was refused is not wanted.
-            self._give_up(exchange, None if exchange.received else ErrorCodes.NO_ERROR)
+            self._give_up(exchange, None if exchange.received else ErrorCode.NO_ERROR)
         elif exchange.sent >= exchange.noted + PROGRESS and self._last == ANY_STREAM:
             exchange.noted, exchange.since = exchange.sent, self._server.now
             self._server.unsent.went_on(exchange)
 
-    def _give_up(self, exchange: Exchange, code: ErrorCodes | None) -> None:
+    def _give_up(self, exchange: Exchange, code: ErrorCode | None) -> None:
         if code is not None:
-            with suppress(ProtocolError):  # the client has ended it with the same frame
-                self._h2.reset_stream(exchange.stream, code)
+            self._framing.say_reset(exchange.stream, code)
         self._forget(exchange)
 
     def _forget_all(self) -> None:
@@ -435,21 +501,19 @@ class Http2Connection(OpenConnection):
         """Serves no more than the requests that have begun."""
         if self._open and self._last == ANY_STREAM and not self._closing:
             self.parting = True
-            self._last = self._h2.highest_inbound_stream_id
+            self._last = self._highest
             self._say_last(self._last)
             for exchange in self._exchanges.values():
                 if exchange.received:  # from now on nothing renews its time
                     exchange.since = self._server.now
 
     def _say_last(self, stream: int) -> None:
-        # Not by h2, which would then send nothing more: neither an answer nor a window.
+        self._framing.say_goaway(stream, ErrorCode.NO_ERROR)
         self._flush()
-        self.transport.write(GoAwayFrame(0, last_stream_id=stream).serialize())
 
     def _flush(self) -> None:
-        self._unflushed = 0
-        if self._open and (data := self._h2.data_to_send()):
-            self.transport.write(data)
+        if self._open and self._framing.queued:
+            self.transport.write(self._framing.take())
 
     def _close_if_done(self) -> None:
         if self._last != ANY_STREAM and not self._exchanges and self._until is None:
@@ -468,22 +532,6 @@ class Http2Connection(OpenConnection):
             self.transport.write_eof()
         else:
             self.transport.close()
-
-
-_TAKERS: Final[dict[type[events.Event], Callable[[Http2Connection, Any], None]]] = {
-    events.RequestReceived: Http2Connection._begin,
-    events.DataReceived: Http2Connection._body,
-    events.StreamEnded: Http2Connection._end,
-    events.StreamReset: Http2Connection._reset,
-    events.WindowUpdated: Http2Connection._widen,
-    events.RemoteSettingsChanged: Http2Connection._widen,
-    events.ConnectionTerminated: lambda connection, _event: connection._close(),
-}
-
-
-def _exceeds(length: bytes, limit: int) -> bool:
-    """Whether a Content-Length is beyond the limit; h2 compares it with what comes."""
-    return len(length) > len(str(limit)) or int(length or b"0") > limit
 
 
 def unanswered(_body: bytes) -> Result:

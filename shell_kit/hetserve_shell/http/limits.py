@@ -126,9 +126,11 @@ class BodyBudget:
 class Exchange:
     """A request that came whole or in part, and its answer until all of it is sent.
 
-    since: when it began, came whole, or its answer went on last [s]. limit: bytes of its body at most. answer: what
-    there is of it; None: nothing yet. whole: whether no more of it comes but trailers. sent: bytes of it; noted: of
-    these, when it went on last.
+    since: when it began, came whole, or its answer went on last [s]. limit: bytes of its body at most. length: of its
+    body, if that is known; size: so much has come; untold: of this its client does not know yet. received: whether its
+    end has come. answer: what there is of it; None: nothing yet. whole: whether no more of it comes but trailers. sent:
+    bytes of it; noted: of these, when it went on last. more_room: bytes that its client takes beyond those of a new
+    stream.
     """
 
     stream: int
@@ -137,13 +139,16 @@ class Exchange:
     limit: int
     head_only: bool = False
     parts: list[bytes] = field(default_factory=list)
+    length: int | None = None
     size: int = 0
+    untold: int = 0
     received: bool = False
     answer: bytes | None = None
     whole: bool = True
     trailers: Sequence[tuple[bytes, bytes]] = ()
     sent: int = 0
     noted: int = 0
+    more_room: int = 0
 
     def ends_with(self, sent: int) -> bool:
         """Whether nothing is to come behind so many bytes of the answer."""

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, cast
 
-from h2 import events
-from h2.errors import ErrorCodes
-
 from hetserve_shell.http import grpc
+from hetserve_shell.http.frames import ErrorCode
+from hetserve_shell.http.heads import HeadFields
 from hetserve_shell.http.http2 import BURST, Http2Connection, unanswered
 from hetserve_shell.http.limits import Exchange, HttpError, as_http_error, expects_continue, too_large, values_of
 from hetserve_shell.http.takers import Head, Headers, HeadRouter, Taker, refusal, say_gone
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from hetserve_shell.http.server import HttpServer
 
 _VISIBLE: Final = re.compile(rb"[!-~]*")
-_LENGTH: Final = 19
-"""Digits of a length at most."""
 
 
 @dataclass(slots=True, eq=False)
@@ -80,7 +77,7 @@ class TakerStreams(Http2Connection):
     def end(self, exchange: TakerExchange, trailers: Headers) -> None:
         exchange.whole, exchange.trailers = True, trailers
         if not trailers and exchange.sent == len(exchange.answer or b""):
-            self._h2.send_data(exchange.stream, b"", end_stream=True)
+            self._framing.say_data(exchange.stream, b"", ends=True)
         self._send(exchange)
 
     def release(self, exchange: TakerExchange) -> Taker | None:
@@ -92,7 +89,7 @@ class TakerStreams(Http2Connection):
         return taker
 
     def reset(self, exchange: TakerExchange) -> None:
-        self._give_up(exchange, ErrorCodes.INTERNAL_ERROR)
+        self._give_up(exchange, ErrorCode.INTERNAL_ERROR)
 
     def settle(self) -> None:
         """Sends what has been said, in the next turn."""
@@ -108,25 +105,21 @@ class TakerStreams(Http2Connection):
         self._settling = None
         super()._end_turn()
 
-    def _made(self, event: events.RequestReceived) -> Exchange:
-        made = TakerExchange(event.stream_id, self._server.now, unanswered, self._server.limits.body)
-        pseudo = dict(event.headers)
+    def _made(self, stream: int, head: HeadFields) -> Exchange:
+        made = TakerExchange(stream, self._server.now, unanswered, self._server.limits.body)
+        pseudo = head.pseudo
         path, _, query = pseudo.get(b":path", b"").partition(b"?")
-        headers = [header for header in event.headers if header[0][:1] != b":"]
-        if b":authority" in pseudo:
-            headers.insert(0, (b"host", pseudo[b":authority"]))
-        made.head = head = Head(pseudo[b":method"], path, query, headers, 0 if event.stream_ended else None)
-        head.is_grpc = head.get(b"content-type").startswith(b"application/grpc")
-        made.head_only = head.method == b"HEAD"
+        made.head = Head(pseudo[b":method"], path, query, head.headers, None, _firsts=head.firsts)
+        made.head.is_grpc = made.head.get(b"content-type").startswith(b"application/grpc")
+        made.head_only = made.head.method == b"HEAD"
         return made
 
-    def _route(self, exchange: Exchange, _headers: Headers) -> None:
+    def _route(self, exchange: Exchange, _head: HeadFields) -> None:
         made = cast("TakerExchange", exchange)
-        head, length = made.head, made.head.get(b"content-length")
+        head = made.head
         if not (_VISIBLE.fullmatch(head.path) and _VISIBLE.fullmatch(head.query)):
             raise HttpError(HTTPStatus.BAD_REQUEST, "the path: must have neither blanks nor what is not ASCII")
-        if length.isdigit() and len(length) < _LENGTH:
-            head.length = int(length)
+        head.length = exchange.length
         if not head.is_grpc:
             self._ask(made)
         elif (coding := head.get(b"grpc-encoding")) not in {b"", b"identity"}:
@@ -142,10 +135,10 @@ class TakerStreams(Http2Connection):
         exchange.limit = taker.limit + (grpc.PREFIX if head.is_grpc else 0)
         if head.length is not None and head.length > exchange.limit:
             raise too_large(taker.limit)
-        if head.is_grpc:
-            exchange.limit = head.length or 0
+        if head.length is not None:
+            exchange.limit = head.length
         if head.get(b"expect") and expects_continue(values_of(head.headers, b"expect")):
-            self._h2.send_headers(exchange.stream, [(b":status", b"100")])
+            self._framing.say_head(exchange.stream, [(b":status", b"100")], ends=False)
 
     def _grew(self, exchange: Exchange) -> None:
         made = cast("TakerExchange", exchange)
