@@ -24,6 +24,7 @@ from hetserve_shell.http.frames import (
     unpadded,
 )
 from hetserve_shell.http.heads import HeadFields, Heads, head_frames
+from hetserve_shell.http.limits import ServerLimits
 from hetserve_shell.http.takers import Headers
 
 DEFAULT: Final = 65535
@@ -186,6 +187,20 @@ _OF_ALL: Final[dict[int, Hear]] = {
 }
 _KNOWN: Final = {*_OF_STREAMS, *_OF_ALL, PUSH_PROMISE}
 """Kinds that break the protocol elsewhere."""
+
+
+def server_side(listener: StreamListener, limits: ServerLimits) -> Framing:
+    settings = {
+        MAX_CONCURRENT_STREAMS: limits.streams,
+        INITIAL_WINDOW_SIZE: window_of(limits),
+        MAX_HEADER_LIST_SIZE: limits.head,
+    }
+    return Framing(listener, b"", Heads(limits.head), settings, min(limits.body + DEFAULT, WIDEST))
+
+
+def window_of(limits: ServerLimits) -> int:
+    """Bytes that a request may bring before its client hears of it: what is too large shall come and be refused."""
+    return min(limits.body + 1, WIDEST)
 
 
 def _number(content: bytes) -> int:

@@ -1,8 +1,9 @@
-"""One HTTP/2 connection: requests beside each other, each on a stream of its own.
+"""One connection of HTTP/2: requests beside each other, gRPC among them, each on a stream of its own.
 
-`framing` has what is the same on both sides; this module serves what a client asks and bounds what it can take, as
-`connection` does for HTTP/1.1. Of what one read brings only the first request is answered at once; each other one gets
-a turn of the loop. A read of many frames takes several turns, and the socket waits meanwhile.
+`framing` has what is the same on both sides; this module lets takers answer what a client asks, and bounds what it can
+take, as `http1` does. Of what one read brings only the first request is answered at once; each other one gets a turn of
+the loop. A read of many frames takes several turns, and the socket waits meanwhile. Of gRPC, the router of heads is
+asked once a message's prefix has come, so that it knows the length of the body.
 """
 
 from __future__ import annotations
@@ -10,39 +11,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import orjson
-
+from hetserve_shell.http import grpc
 from hetserve_shell.http.connection import OpenConnection
 from hetserve_shell.http.frames import CONTENT, BrokenError, ClientFrames, ErrorCode
-from hetserve_shell.http.framing import (
-    DEFAULT,
-    INITIAL_WINDOW_SIZE,
-    MAX_CONCURRENT_STREAMS,
-    MAX_HEADER_LIST_SIZE,
-    WIDEST,
-    Framing,
-)
-from hetserve_shell.http.heads import HeadFields, Heads
+from hetserve_shell.http.framing import WIDEST, server_side, window_of
+from hetserve_shell.http.heads import HeadFields
 from hetserve_shell.http.limits import (
-    Exchange,
     HttpError,
-    LastAnswer,
-    Reply,
-    Result,
     as_http_error,
     expects_continue,
-    find_route,
-    handler_of,
     too_large,
     too_many,
     too_slow,
     values_of,
 )
-from hetserve_shell.http.takers import Headers
+from hetserve_shell.http.streams import BURST, Exchange, StreamReplier, request_of
+from hetserve_shell.http.takers import Headers, Taker, say_gone
 
 if TYPE_CHECKING:
     from hetserve_shell.http.server import HttpServer
@@ -51,45 +37,33 @@ log = logging.getLogger(__name__)
 
 PROTOCOL: Final = "h2"
 """Its name where the two sides of a TLS handshake agree on one (ALPN)."""
-BURST: Final = 65536
-"""Bytes of answers before the socket is given them, and may say that the client does not read."""
 PROGRESS: Final = CONTENT
 """Bytes of an answer that a client takes in the time for one that it does not take, or it is given up."""
 ANY_STREAM: Final = 2**31 - 1
 """Says, in a GOAWAY, that whatever is on its way is still served."""
-_DIGITS: Final = 19
-"""Of a length at most."""
-NO_MORE: Final[Headers] = ()
 
 
 class Http2Connection(OpenConnection):
     def __init__(self, server: HttpServer) -> None:
         super().__init__(server)
-        limits = server.limits
-        settings = {
-            MAX_CONCURRENT_STREAMS: limits.streams,
-            INITIAL_WINDOW_SIZE: min(limits.body + 1, WIDEST),
-            MAX_HEADER_LIST_SIZE: limits.head,
-        }
-        self._window = settings[INITIAL_WINDOW_SIZE]
-        self._framing = Framing(self, b"", Heads(limits.head), settings, min(limits.body + DEFAULT, WIDEST))
+        self._framing = server_side(self, server.limits)
         self._frames = ClientFrames(server.now)
         self._exchanges: dict[int, Exchange] = {}
         self._queue: deque[Exchange] = deque()
-        self._running = 0
-        """Handlers that go on; also those of streams that the client has given up."""
         self._hearing: asyncio.Handle | None = None
         """The turn in which what is left of a read is heard."""
         self._turn: asyncio.Handle | None = None
         """The turn of the next request that waits."""
+        self._settling: asyncio.Handle | None = None
+        """The turn in which all is sent that was said in one before: each write costs as much as an answer."""
         self._widened = False
         """Whether the client may take more of the answers that wait."""
         self._highest = 0
         """The last stream that has begun."""
         self._last = ANY_STREAM
         """Later streams are refused, and can be asked for again elsewhere."""
-        self._ended = self._closing = False
-        """Whether the client, and whether we send no more."""
+        self._closing = False
+        """Whether we send no more."""
 
     # Asked by the server
 
@@ -139,12 +113,9 @@ class Http2Connection(OpenConnection):
             self._hear()
 
     def eof_received(self) -> bool:
-        """The client sends no more; its whole requests are still answered."""
-        self._ended = True
-        if self._blocked or self._hearing is not None:
-            return True
-        self._hear_end()
-        return bool(self._exchanges)
+        """A client that ends its side waits for nothing more."""
+        self._forget_all()
+        return False
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._open = False
@@ -181,13 +152,11 @@ class Http2Connection(OpenConnection):
             self._go_on()
         if self._frames.left:
             self._hear_soon()
-        elif self._ended:
-            self._hear_end()
         self._balance()
         if self._turn is None:
             self._take_turn()
         else:
-            self._end_turn()
+            self.settle()
 
     def _hear_soon(self) -> None:
         if self._hearing is None and not self._closing:
@@ -200,12 +169,6 @@ class Http2Connection(OpenConnection):
                 self._frames.count_idle()
             if self._closing:
                 return
-
-    def _hear_end(self) -> None:
-        for exchange in [one for one in self._exchanges.values() if not one.received]:
-            self._forget(exchange)
-        self.parting = True
-        self._last = self._highest
 
     def _balance(self) -> None:
         """Reads no more than can be heard, and answered to who takes it."""
@@ -234,11 +197,12 @@ class Http2Connection(OpenConnection):
         if stream > self._last or len(self._exchanges) >= self._server.limits.streams:
             self._framing.say_reset(stream, ErrorCode.REFUSED_STREAM)
             return False
-        self._exchanges[stream] = exchange = self._made(stream, head)
-        exchange.received = ends
+        exchange = Exchange(stream, request_of(head), self._server.now, self._server.limits.body, received=ends)
+        self._exchanges[stream] = exchange
         try:
-            exchange.length = self._length(head, ends)
-            self._route(exchange, head)
+            exchange.check_head()
+            if not exchange.head.is_grpc:
+                self._ask(exchange)
         except HttpError as error:
             self._refuse(exchange, error)
         if ends:
@@ -253,9 +217,9 @@ class Http2Connection(OpenConnection):
         if exchange.received:
             raise BrokenError("content behind its end", ErrorCode.STREAM_CLOSED)
         exchange.received = ends
-        exchange.untold = self._framing.told(stream, exchange.untold + taken, self._window)
+        exchange.untold = self._framing.told(stream, exchange.untold + taken, window_of(self._server.limits))
         if piece and exchange.answer is None:
-            self._body(exchange, piece)
+            self._add(exchange, piece)
         if ends:
             self._end(exchange)
         return ends or bool(piece)
@@ -284,61 +248,106 @@ class Http2Connection(OpenConnection):
         if stream > self._highest:
             raise BrokenError(f"stream {stream} has not begun")
 
-    def _length(self, head: HeadFields, ends: bool) -> int | None:
-        """Bytes of the body, where its head says so. Raises HttpError."""
-        value = head.firsts.get(b"content-length")
-        if value is None:
-            return 0 if ends else None
-        if not value.isdigit():
-            raise HttpError(HTTPStatus.BAD_REQUEST, f"content-length {value[:40]!r}: must be a number of bytes")
-        if len(value) > _DIGITS:
-            raise too_large(self._server.limits.body)
-        return int(value)
+    # A request comes
 
-    def _made(self, stream: int, head: HeadFields) -> Exchange:  # noqa: ARG002
-        return Exchange(stream, self._server.now, unanswered, self._server.limits.body)
-
-    def _route(self, exchange: Exchange, head: HeadFields) -> None:
-        """Finds who answers. Raises HttpError."""
-        server, firsts = self._server, head.firsts
-        path = head.pseudo.get(b":path", b"").partition(b"?")[0]  # CONNECT names none
-        route, exchange.head_only = find_route(server.routes, server.method, head.pseudo[b":method"], path)
-        if (exchange.length or 0) > server.limits.body:
-            raise too_large(server.limits.body)
-        if b"expect" in firsts and expects_continue(values_of(head.headers, b"expect")):
+    def _ask(self, exchange: Exchange) -> None:
+        """Finds who takes a request. Raises HttpError."""
+        head = exchange.head
+        try:
+            exchange.taker = taker = self._server.router.asked(head)
+        except Exception as error:
+            raise as_http_error(error) from None
+        limit = min(taker.limit, self._server.limits.body)
+        exchange.limit = limit + (grpc.PREFIX if head.is_grpc else 0)
+        if head.length is not None:
+            if head.length > exchange.limit:
+                raise too_large(limit)
+            exchange.limit = head.length
+        if head.get(b"expect") and expects_continue(values_of(head.headers, b"expect")):
             self._framing.say_head(exchange.stream, [(b":status", b"100")], ends=False)
-        credentials = values_of(head.headers, b"authorization") if b"authorization" in firsts else ()
-        exchange.handler = handler_of(route, path, credentials)
 
-    def _body(self, exchange: Exchange, piece: bytes) -> None:
+    def _add(self, exchange: Exchange, piece: bytes) -> None:
+        """A piece of a body has come."""
         budget = self._server.budget
         exchange.parts.append(piece)
         exchange.size += len(piece)
         budget.used += len(piece)
-        if exchange.size > exchange.limit:
-            self._refuse(exchange, too_large(exchange.limit))
-        elif budget.used > budget.limit:
-            self._refuse(exchange, too_many())
-        else:
-            self._grew(exchange)
-
-    def _grew(self, exchange: Exchange) -> None:
-        """Some of a body has come."""
+        try:
+            if exchange.head.is_grpc and exchange.taker is None and exchange.size >= grpc.PREFIX:
+                exchange.head.length = grpc.whole_length(b"".join(exchange.parts))
+                self._ask(exchange)
+            if exchange.size > exchange.limit:
+                raise too_large(exchange.limit)
+            if budget.used > budget.limit:
+                raise too_many()
+        except HttpError as error:
+            self._refuse(exchange, error)
 
     def _end(self, exchange: Exchange) -> None:
-        """A request has come to its end."""
+        """The end of a request has come."""
         if exchange.answer is not None:
             return
         exchange.since = self._server.now
-        if exchange.length in {None, exchange.size}:
-            self._enqueue(exchange)
-        else:
-            said = f"content-length {exchange.length}: {exchange.size} bytes have come"
-            self._refuse(exchange, HttpError(HTTPStatus.BAD_REQUEST, said))
+        try:
+            exchange.check_whole()
+            self._queue.append(exchange)
+        except HttpError as error:
+            self._refuse(exchange, error)
 
-    def _enqueue(self, exchange: Exchange) -> None:
-        """A request is whole."""
-        self._queue.append(exchange)
+    # An answer goes; called by its replier
+
+    @property
+    def blocked(self) -> bool:
+        return self._blocked
+
+    @property
+    def date(self) -> bytes:
+        return self._server.date
+
+    def say(self, exchange: Exchange, status: int, headers: Headers, body: bytes) -> None:
+        """Begins an answer, or says all of it where it is whole."""
+        self._served, self.idle_since = True, self._server.now
+        if exchange.stream not in self._exchanges or not self._open:
+            return  # the client has given it up
+        exchange.answer = b"" if exchange.head.method == b"HEAD" else body
+        exchange.since = self._server.now
+        self._framing.say_head(exchange.stream, [(b":status", b"%d" % status), *headers], ends=exchange.ends_with(0))
+        self._send_or_keep(exchange)
+
+    def add(self, exchange: Exchange, piece: bytes) -> None:
+        """Goes on with an answer."""
+        left = (exchange.answer or b"")[exchange.sent :]
+        exchange.noted -= exchange.sent
+        exchange.answer, exchange.sent = left + piece, 0
+        if not left:
+            exchange.since = self._server.now
+        self._send_or_keep(exchange)
+
+    def end(self, exchange: Exchange, trailers: Headers) -> None:
+        exchange.whole, exchange.trailers = True, trailers
+        if not trailers and exchange.sent == len(exchange.answer or b""):
+            self._framing.say_data(exchange.stream, b"", ends=True)
+        self._send(exchange)
+        self.settle()
+
+    def release(self, exchange: Exchange) -> Taker | None:
+        """Nothing more is said to a request; returns who took it."""
+        taker, exchange.taker = exchange.taker, None
+        if exchange.reply is not None:
+            exchange.reply.on_resume = None
+        self._server.budget.used -= exchange.size
+        exchange.size = 0
+        exchange.parts.clear()
+        return taker
+
+    def break_off(self, exchange: Exchange) -> None:
+        self._give_up(exchange, ErrorCode.INTERNAL_ERROR)
+        self.settle()
+
+    def settle(self) -> None:
+        """Sends what has been said, in the next turn."""
+        if self._settling is None:
+            self._settling = asyncio.get_running_loop().call_soon(self._settle)
 
     # Inside
 
@@ -352,12 +361,12 @@ class Http2Connection(OpenConnection):
             elif exchange.received:
                 if unread and exchange in self._queue:  # behind answers that are not taken
                     self._give_up(exchange, ErrorCode.REFUSED_STREAM)
-            elif not self._blocked and now >= exchange.since + (within := self._takes(exchange)):
+            elif not self._blocked and now >= exchange.since + (within := self._within(exchange)):
                 self._refuse(exchange, too_slow(within))
 
-    def _takes(self, _exchange: Exchange) -> float:
+    def _within(self, exchange: Exchange) -> float:
         """Seconds for a request to come whole."""
-        return self._server.limits.waiting
+        return self._server.limits.waiting + (0.0 if exchange.taker is None else self._server.limits.uploading)
 
     def _check_frames(self, now: float) -> None:
         limits = self._server.limits
@@ -366,86 +375,44 @@ class Http2Connection(OpenConnection):
         if not self._exchanges and now >= self.idle_since + (limits.idle if self._served else limits.waiting):
             self.finish()
 
-    @property
-    def _full(self) -> bool:
-        return self._blocked or self._running >= self._server.limits.streams
-
     def _await_turn(self) -> None:
-        if self._queue and self._turn is None and not self._full:
+        if self._queue and self._turn is None and not self._blocked:
             self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
         self._turn = None
-        if self._queue and self._open and not self._full:
+        if self._queue and self._open and not self._blocked:
             self._serve(self._queue.popleft())
-        self._end_turn()
+        self.settle()
         self._await_turn()
 
-    def _end_turn(self) -> None:
-        """Sends what has been said."""
+    def _settle(self) -> None:
+        self._settling = None
         self._flush()
         self._close_if_done()
 
     def _serve(self, exchange: Exchange) -> None:
-        body = exchange.parts[0] if len(exchange.parts) == 1 else b"".join(exchange.parts)
-        self._release(exchange)
-        try:
-            result = exchange.handler(body)
-        except Exception as error:
-            self._refuse(exchange, as_http_error(error))
+        parts, exchange.parts = exchange.parts, []
+        exchange.reply = reply = StreamReplier(self, exchange)
+        if exchange.taker is None:
             return
-        if isinstance(result, bytes | Reply):
-            self._answer(exchange, result)
-        else:
-            self._running += 1
-            self._server.start_task(self._complete(result, exchange))
-
-    async def _complete(self, work: Coroutine[Any, Any, Result], exchange: Exchange) -> None:
         try:
-            self._answer(exchange, await work)
+            exchange.taker.take(parts[0] if len(parts) == 1 else b"".join(parts), reply)
         except Exception as error:
-            self._refuse(exchange, as_http_error(error))
-        self._running -= 1
-        self._flush()
-        self._await_turn()
-        self._close_if_done()
-
-    def _answer(self, exchange: Exchange, result: Result) -> None:
-        self._served = True
-        self.idle_since = self._server.now
-        if isinstance(result, Reply):
-            self._reply(exchange, result.status, result.media_type.encode(), b"".join(result.blocks))
-            return
-        self._reply(exchange, HTTPStatus.OK, b"application/json", result)
-        if isinstance(result, LastAnswer):
-            self._end_with_these()  # who calls closes when all are done: the same read may have brought more
+            reply.refuse(as_http_error(error))
 
     def _refuse(self, exchange: Exchange, error: HttpError) -> None:
-        log.warning("%d: %s", error.status, error)
-        self._release(exchange)
-        body = orjson.dumps({"Error": str(error)})
-        self._reply(exchange, error.status, b"application/json", body, error.headers)
+        """Before it was taken."""
+        taker = self.release(exchange)
+        StreamReplier(self, exchange).say(error)
+        if taker is not None:
+            say_gone(taker)
 
-    def _reply(self, exchange: Exchange, status: HTTPStatus, kind: bytes, body: bytes, more: Headers = NO_MORE) -> None:
-        head = [
-            (b":status", b"%d" % status),
-            (b"content-type", kind),
-            (b"content-length", b"%d" % len(body)),
-            (b"date", self._server.date),
-            *more,
-        ]
-        self._say(exchange, head, body)
-
-    def _say(self, exchange: Exchange, head: Headers, body: bytes) -> None:
-        """Sends the head of an answer, and what its client takes of its body."""
-        if exchange.stream not in self._exchanges or not self._open:
-            return  # the client has given it up
-        exchange.answer = b"" if exchange.head_only else body
-        exchange.since = self._server.now
-        self._framing.say_head(exchange.stream, head, ends=exchange.ends_with(0))
+    def _send_or_keep(self, exchange: Exchange) -> None:
         self._send(exchange)
         if exchange.stream in self._exchanges:
             self._server.unsent.keep(exchange, self.give_up)
+        self.settle()
 
     def _go_on(self) -> None:
         """Sends what the client has made room for."""
@@ -474,6 +441,9 @@ class Http2Connection(OpenConnection):
         elif exchange.sent >= exchange.noted + PROGRESS and self._last == ANY_STREAM:
             exchange.noted, exchange.since = exchange.sent, self._server.now
             self._server.unsent.went_on(exchange)
+        reply = exchange.reply
+        if reply is not None and reply.on_resume is not None and not reply.paused:
+            reply.on_resume()
 
     def _give_up(self, exchange: Exchange, code: ErrorCode | None) -> None:
         if code is not None:
@@ -486,16 +456,13 @@ class Http2Connection(OpenConnection):
             self._forget(exchange)
 
     def _forget(self, exchange: Exchange) -> None:
-        self._release(exchange)
         self._server.unsent.release(exchange)
         self._exchanges.pop(exchange.stream, None)
-        if exchange in self._queue:
+        if exchange.reply is None and exchange in self._queue:
             self._queue.remove(exchange)
-
-    def _release(self, exchange: Exchange) -> None:
-        self._server.budget.used -= exchange.size
-        exchange.size = 0
-        exchange.parts.clear()
+        taker = self.release(exchange)
+        if taker is not None:
+            say_gone(taker)
 
     def _end_with_these(self) -> None:
         """Serves no more than the requests that have begun."""
@@ -528,11 +495,7 @@ class Http2Connection(OpenConnection):
         self._hearing = None  # a turn that still comes hears nothing
         self._forget_all()
         self._balance()
-        if self.transport.can_write_eof() and not self._ended:
+        if self.transport.can_write_eof():
             self.transport.write_eof()
         else:
             self.transport.close()
-
-
-def unanswered(_body: bytes) -> Result:
-    raise AssertionError

@@ -18,7 +18,8 @@ from typing import Any, Final
 
 import orjson
 
-from hetserve_shell.http.limits import Check, HttpError
+from hetserve_shell.http.handlers import Check
+from hetserve_shell.http.limits import HttpError
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 from hetserve_shell.settings import ProbeAuthorization

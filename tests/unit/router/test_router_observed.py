@@ -132,7 +132,7 @@ async def test_a_replica_that_does_not_lead_says_so_and_nothing_of_services() ->
         assert "rm2" not in text
         for path in ("/times", "/refusing"):
             answer = await shown(scene, path)
-            assert (answer.status_code, answer.json()) == (503, {"Error": "another replica of the router leads"})
+            assert (answer.status_code, answer.json()) == (503, {"error": "another replica of the router leads"})
 
 
 async def test_times_are_for_whom_the_check_lets_through() -> None:

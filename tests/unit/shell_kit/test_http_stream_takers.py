@@ -13,7 +13,7 @@ from hyperframe.frame import GoAwayFrame
 
 from hetserve_shell.http.frames import ErrorCode
 from hetserve_shell.http.grpc import CONTENT_TYPE, WELL, framed
-from hetserve_shell.http.http2 import BURST
+from hetserve_shell.http.streams import BURST
 from http_clients import LIMITS, Client, hurry, until
 from http_takers import Reception, receiving
 from rpc_clients import RpcClient, message_of, status_of

@@ -1,143 +1,78 @@
-"""HTTP/1.1 for takers: reading goes on while a request waits, so that the end of its client is noticed.
+"""One connection of HTTP/1.1: reads requests, and lets their takers answer them in order.
 
-A request behind another one waits, unparsed but for what one piece brings; so does the socket, once these are many.
+Of what one read brings only the first request is taken at once; each other one gets a turn of the loop. Reading goes
+on while a request waits, so that the end of its client is noticed. A request behind another one waits, unparsed but
+for what one piece brings; so does the socket, once these are many.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import logging
+from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
-import httptools
-
-from hetserve_shell.http.connection import Connection
+from hetserve_shell.http.connection import OpenConnection
 from hetserve_shell.http.http2 import Http2Connection
-from hetserve_shell.http.limits import WHOLE, HttpError, as_http_error, too_large, too_many, write_joined
-from hetserve_shell.http.reader import Request, RequestReader
-from hetserve_shell.http.streams import TakerStreams
-from hetserve_shell.http.takers import Head, Headers, HeadRouter, Refusal, Taker, refusal, say_gone
+from hetserve_shell.http.limits import CONTINUE, WHOLE, HttpError, as_http_error, too_slow, write_joined
+from hetserve_shell.http.reader import RequestReader
+from hetserve_shell.http.takers import Headers, Taker, refusal, say_gone
 
 if TYPE_CHECKING:
     from hetserve_shell.http.server import HttpServer
 
+log = logging.getLogger(__name__)
+
 PREFACE: Final = b"PRI"
 """What a client of HTTP/2 sends first, and none of HTTP/1.1."""
-PIECE: Final = 4096
-"""Bytes given to the parser at once."""
 _STATUS_LINES: Final = {status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
 _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
 
-def http2(server: HttpServer) -> Http2Connection:
-    """The same for a client of HTTP/2."""
-    return Http2Connection(server) if isinstance(server.routes, Mapping) else TakerStreams(server)
-
-
-def http1(server: HttpServer) -> Connection:
-    """The protocol of a socket, by the routes of its server."""
-    return Connection(server) if isinstance(server.routes, Mapping) else TakerConnection(server)
-
-
-class TakerReader(RequestReader):
-    """Reads requests whose `handler` is the Taker that their head has chosen.
-
-    whole: the long body that is received, if there is one.
-    """
-
-    _at_once = PIECE
-    whole: bytearray | None = None
-    _filled = 0
-
-    def feed_piece(self, data: bytes, at: int) -> int:
-        """Reads some of the data from `at` on; returns where it stopped."""
-        if self.whole is None:
-            self._feed(data[at : at + PIECE])
-            return at + PIECE
-        room = self.room(self.whole)
-        part = memoryview(data)[at : at + len(room)]
-        room[: len(part)] = part
-        self.filled(len(part))
-        return at + len(part)
-
-    def room(self, whole: bytearray) -> memoryview:
-        """Where the rest of a long body belongs."""
-        return memoryview(whole)[self._filled :]
-
-    def filled(self, count: int) -> None:
-        """So many bytes of a long body have come."""
-        self._filled += count
-        whole = self.whole
-        if whole is not None and self._filled == len(whole):
-            self.whole = None
-            self._finish(whole)
-            self._parser = httptools.HttpRequestParser(self)
-
-    def drop(self) -> None:
-        super().drop()
-        self.whole = None
-        taker, self._handler = self._handler, None
-        if taker is not None:
-            say_gone(taker)
-
-    # Called by the parser
-
-    def on_body(self, part: bytes) -> None:
-        if self.whole is None:
-            super().on_body(part)
-        else:
-            self._unseen = 0
-            self.whole[self._filled : self._filled + len(part)] = part
-            self._filled += len(part)
-
-    # Inside
-
-    def _route(self) -> Taker:
-        announced = self._announced()
-        length = None if b"transfer-encoding" in self._firsts else announced or 0
-        expecting = self._expecting()
-        path, _, query = self._url.partition(b"?")
-        head = Head(self._parser.get_method(), path, query, self._headers, length, _firsts=self._firsts)
-        self._head_only = head.method == b"HEAD"
-        self._handler = taker = self._asked(head, expecting)
-        self._limit = taker.limit
-        if length is not None and length > self._limit:
-            raise too_large(self._limit)
-        if length is not None and length > WHOLE:
-            self._size = length
-            self._budget.used += length
-            if self._budget.used > self._budget.limit:
-                raise too_many()
-            self.whole, self._filled = bytearray(length), 0
-        if expecting:
-            self._proceed()
-        return taker
-
-    def _asked(self, head: Head, expecting: bool) -> Taker:
-        router: HeadRouter = self._server.routes
-        try:
-            return router.asked(head)
-        except Exception as error:
-            refusal = as_http_error(error)
-            if expecting or head.length is None or head.length > WHOLE:
-                raise refusal from None
-            return Refusal(refusal)
-
-
-class TakerConnection(Connection):
-    _reads = TakerReader
-    _error_key = "error"
-    _reader: TakerReader
-    _current: Http1Replier | None
-
+class Connection(OpenConnection):
     def __init__(self, server: HttpServer) -> None:
         super().__init__(server)
+        self._reader = RequestReader(server, take=self._take, refuse=self._enqueue, proceed=self._proceed)
+        self._queue: deque[Http1Replier | HttpError] = deque()
+        self._current: Http1Replier | None = None
+        self._turn: asyncio.Handle | None = None
+        self._had_turn = False
         self._is_new, self._begun = True, b""
         """Whether it is not known yet which version of HTTP the client speaks, and what has come of that."""
         self._rest = b""
         """What has come behind a request that waits; while it is much, reading is paused."""
+
+    # Asked by the server
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is received, waiting or answered."""
+        return not self._reader.receiving and not self._busy
+
+    def part(self) -> None:
+        self.parting = True
+
+    def finish(self) -> None:
+        self.part()
+        self._close_if_done()
+
+    def check_time(self, now: float) -> None:
+        limits = self._server.limits
+        if self._until is not None:  # lingering or unread
+            if now >= self._until:
+                self.abort()
+        elif self._current is not None:
+            return  # takers have time limits of their own
+        elif self._reader.receiving:
+            seconds = limits.waiting + (0.0 if self._reader.in_head else limits.uploading)
+            if now >= self._reader.since + seconds:
+                self._reader.drop()
+                self._enqueue(too_slow(seconds))
+        elif now >= self.idle_since + (limits.idle if self._served else limits.waiting):
+            self.transport.close()
 
     # Called by the event loop
 
@@ -158,7 +93,7 @@ class TakerConnection(Connection):
 
     def _by_streams(self, data: bytes) -> bool:
         """Lets a client that begins as one of HTTP/2 be served by it; False: over TLS it has to be agreed on before."""
-        streams = http2(self._server)
+        streams = Http2Connection(self._server)
         try:
             self.transport.set_protocol(streams)
         except NotImplementedError:
@@ -177,15 +112,44 @@ class TakerConnection(Connection):
         self._give_up()
         return False
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._open = False
+        self._read_no_more()
+        self._server.closed(self)
         self._give_up()
+
+    def pause_writing(self) -> None:
+        self._blocked = True
+        self._until = self._server.now + self._server.limits.unread
 
     def resume_writing(self) -> None:
         reply = self._current
-        super().resume_writing()
+        self._blocked = False
+        self._until = None
+        self._serve_queue()
         if reply is not None and reply.on_resume is not None:
             reply.on_resume()
+
+    # Called by the reader
+
+    def _take(self, taker: Taker, body: bytes | bytearray, *, keep: bool, head_only: bool, chunks: bool) -> None:
+        reply = Http1Replier(self, taker, body, keep=keep, head_only=head_only, chunks=chunks)
+        if self._busy or self._had_turn:
+            self._queue.append(reply)
+            self._await_turn()
+        else:
+            self._had_turn = True
+            self._serve(reply)
+
+    def _enqueue(self, error: HttpError) -> None:
+        self._queue.append(error)
+        if self._turn is None:
+            self._serve_queue()
+
+    def _proceed(self) -> None:
+        # While busy, a client could take this for the pending answer.
+        if not self._busy:
+            self.transport.write(CONTINUE)
 
     # Called by the replier
 
@@ -193,12 +157,18 @@ class TakerConnection(Connection):
     def blocked(self) -> bool:
         return self._blocked
 
-    def head(self, request: Request, status: int, headers: Headers, framing: bytes) -> bytes:
-        """The head of an answer. framing: the header that says how its body ends."""
+    def keeps(self, keep: bool) -> bool:
+        """Whether the connection stays after the answer that begins. keep: whether the client wants it."""
         self._served = True
-        request.keep = self._keeps(request.keep)
-        if not request.keep:
+        if keep and self.parting:
+            keep = bool(self._rest or self._queue or self._reader.receiving)
+        if not keep:
             self._read_no_more()
+        return keep
+
+    def head(self, status: int, headers: Headers, framing: bytes, *, keep: bool) -> bytes:
+        """The head of an answer. framing: the header that says how its body ends."""
+        if not keep:
             framing += b"connection: close\r\n"
         line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
         given = b"".join([b"%b: %b\r\n" % header for header in headers])
@@ -208,7 +178,7 @@ class TakerConnection(Connection):
         """An answer has ended."""
         self.release(reply)
         self.idle_since = self._server.now
-        if not reply.request.keep:
+        if not reply.keep:
             self.transport.close()
             return
         if self._reader.receiving:  # a request whose first bytes have waited
@@ -220,11 +190,12 @@ class TakerConnection(Connection):
 
     def release(self, reply: Http1Replier) -> Taker:
         """Nothing more is said to a request; returns who took it, whom nothing of it refers to from now on."""
-        request, self._current = reply.request, None
-        self._server.budget.used -= len(request.body)
+        self._current = None
+        self._server.budget.used -= len(reply.body)
         reply.over, reply.on_resume = True, None
-        taker, request.handler, request.body = request.handler, None, b""
-        return cast("Taker", taker)
+        taker, reply.body = reply.taker, b""
+        del reply.taker
+        return taker
 
     # Inside
 
@@ -256,57 +227,91 @@ class TakerConnection(Connection):
         budget.used += len(data)
         if budget.used > budget.limit:
             self.abort()
-        else:
-            self._pause()
+        elif len(self._rest) > WHOLE and not self._paused and self._open:
+            self._paused = True
+            self.transport.pause_reading()
 
-    def _pause(self) -> None:
-        if len(self._rest) > WHOLE:
-            super()._pause()
+    def _resume(self) -> None:
+        if self._paused and self._open:
+            self._paused = False
+            self.transport.resume_reading()
 
     def _take_rest(self) -> bytes:
         rest, self._rest = self._rest, b""
         self._server.budget.used -= len(rest)
         return rest
 
-    def _serve(self, request: Request) -> None:
-        self._current = reply = Http1Replier(self, request)
+    def _serve(self, reply: Http1Replier) -> None:
+        self._current = reply
         try:
-            request.handler.take(request.body, reply)
+            reply.taker.take(reply.body, reply)
         except Exception as error:
             reply.refuse(as_http_error(error))
 
+    def _await_turn(self) -> None:
+        if self._turn is None and self._current is None and not self._blocked:
+            self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._turn = None
+        self._serve_queue()
+
     def _serve_queue(self) -> None:
-        if self._queue or not self._rest or self._current is not None or self._blocked or not self._open:
-            super()._serve_queue()
-            return
-        self._had_turn = False
-        self._parse(self._take_rest())
+        """Takes the next request, or reads it of what has waited."""
+        if self._open and self._current is None and not self._blocked:
+            if self._queue:
+                item = self._queue.popleft()
+                if isinstance(item, HttpError):
+                    self._refuse(item)
+                else:
+                    self._serve(item)
+            elif self._rest:
+                self._had_turn = False
+                self._parse(self._take_rest())
         if self._queue:
             self._await_turn()
-        if self._paused and not self._rest:
-            self._paused = False
-            self.transport.resume_reading()
+        if not self._rest:
+            self._resume()
         self._close_if_done()
 
-    def _keeps(self, keep: bool) -> bool:
-        return keep and (not self.parting or bool(self._rest) or super()._keeps(keep))
-
     def _read_no_more(self) -> None:
-        dropped = [item.handler for item in self._queue if isinstance(item, Request)]
-        super()._read_no_more()
+        """Before a last answer: a later request would be carried out and never answered."""
+        self._reader.drop()
         self._take_rest()
-        for taker in dropped:
-            say_gone(taker)
+        dropped = [item for item in self._queue if isinstance(item, Http1Replier)]
+        self._queue.clear()
+        for reply in dropped:
+            self._server.budget.used -= len(reply.body)
+            say_gone(reply.taker)
+
+    def _refuse(self, error: HttpError) -> None:
+        """Sends a last answer, then drains the connection, so that a reset does not overtake it."""
+        log.warning("%d: %s", error.status, error)
+        self._read_no_more()
+        if not self._open:
+            return
+        self._until = self._server.now + self._server.limits.lingering
+        status, headers, body = refusal(error)
+        self.transport.write(self.head(status, headers, b"content-length: %d\r\n" % len(body), keep=False) + body)
+        if self.parting or not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self.transport.write_eof()
+        self._resume()
 
     def _give_up(self) -> None:
         if self._current is not None:
             say_gone(self.release(self._current))
 
+    def _close_if_done(self) -> None:
+        if self.parting and self._open and self.idle and self._until is None:
+            self.transport.close()
+
 
 class _Filling(asyncio.BufferedProtocol):
     """Receives the rest of a long body where it belongs."""
 
-    def __init__(self, connection: TakerConnection, reader: TakerReader) -> None:
+    def __init__(self, connection: Connection, reader: RequestReader) -> None:
         self._connection, self._reader = connection, reader
         self.eof_received = connection.eof_received  # type: ignore[method-assign]
         self.connection_lost = connection.connection_lost  # type: ignore[method-assign]
@@ -325,13 +330,38 @@ class _Filling(asyncio.BufferedProtocol):
 
 
 class Http1Replier:
-    """See `Replier`. over: whether the answer has ended, or nobody waits for it."""
+    """See `Replier`. It stands for its request, whose body counts in the budget until it is over.
 
-    __slots__ = ("_begun", "_chunked", "_connection", "_left", "_silent", "on_resume", "over", "request")
+    keep: the connection, afterwards. over: whether the answer has ended, or nobody waits for it.
+    """
 
-    def __init__(self, connection: TakerConnection, request: Request) -> None:
-        self._connection = connection
-        self.request = request
+    __slots__ = (
+        "_begun",
+        "_chunked",
+        "_chunks",
+        "_connection",
+        "_head_only",
+        "_left",
+        "_silent",
+        "body",
+        "keep",
+        "on_resume",
+        "over",
+        "taker",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        taker: Taker,
+        body: bytes | bytearray,
+        *,
+        keep: bool,
+        head_only: bool,
+        chunks: bool,
+    ) -> None:
+        self._connection, self.taker, self.body = connection, taker, body
+        self.keep, self._head_only, self._chunks = keep, head_only, chunks
         self.over = self._begun = self._chunked = False
         self._silent = True
         """Whether pieces are not sent."""
@@ -391,11 +421,12 @@ class Http1Replier:
             self._connection.abort()
 
     def _begin(self, status: int, headers: Headers, length: int | None, first: bytes | bytearray) -> None:
-        request, self._begun, self._left = self.request, True, length
+        self._begun, self._left = True, length
         bodiless = status in _BODILESS
-        self._silent = bodiless or request.head_only
+        self._silent = bodiless or self._head_only
         framing = b"" if bodiless or length is None else b"content-length: %d\r\n" % length
-        if length is None and request.chunks and not bodiless:
+        if length is None and self._chunks and not bodiless:
             self._chunked, framing = not self._silent, b"transfer-encoding: chunked\r\n"
-        head = self._connection.head(request, status, headers, framing)
+        self.keep = self._connection.keeps(self.keep)
+        head = self._connection.head(status, headers, framing, keep=self.keep)
         write_joined(self._connection.transport, head, b"" if self._silent else first)
