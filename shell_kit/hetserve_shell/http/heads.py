@@ -36,6 +36,8 @@ REMEMBERED: Final = 16
 """Heads of a connection that are looked up; each has at most so many bytes and fields:"""
 SHORT: Final = 1024
 FEW: Final = 64
+_ONE_BYTE: Final = 127
+"""A length below it has one."""
 _LONGEST: Final = 28
 """Bits of an integer at most."""
 _PSEUDO: Final = frozenset((b":method", b":scheme", b":authority", b":path", b":status", b":protocol"))
@@ -193,7 +195,14 @@ def _checked(fields: Headers) -> HeadFields:
 
 def plain_block(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
     """A head that is not compressed: it is short, and a quarter of the time of sending one went into that."""
-    return b"".join([b"\0%b%b%b%b" % (_sized(len(name)), name, _sized(len(value)), value) for name, value in fields])
+    return b"".join(
+        [
+            b"\0%c%b%c%b" % (len(name), name, len(value), value)
+            if len(name) < _ONE_BYTE > len(value)
+            else b"\0" + encode_integer(len(name), 7) + name + encode_integer(len(value), 7) + value
+            for name, value in fields
+        ]
+    )
 
 
 def head_frames(stream: int, fields: Iterable[tuple[bytes, bytes]], *, ends: bool) -> bytes:
@@ -205,7 +214,3 @@ def head_frames(stream: int, fields: Iterable[tuple[bytes, bytes]], *, ends: boo
     first, *more, last = parts
     found = [frame(HEADERS, flags, stream, first), *(frame(CONTINUATION, 0, stream, part) for part in more)]
     return b"".join([*found, frame(CONTINUATION, END_HEADERS, stream, last)])
-
-
-def _sized(length: int) -> bytes:
-    return b"%c" % length if length < 127 else bytes(encode_integer(length, 7))

@@ -96,8 +96,7 @@ class Http2Connection(OpenConnection):
 
     def give_up(self, exchange: Exchange) -> None:
         """Ends an answer that its client does not take."""
-        self._give_up(exchange, ErrorCode.ENHANCE_YOUR_CALM)
-        self._flush()
+        self.reset(exchange, ErrorCode.ENHANCE_YOUR_CALM)
 
     # Called by the transport
 
@@ -340,8 +339,9 @@ class Http2Connection(OpenConnection):
         exchange.parts.clear()
         return taker
 
-    def break_off(self, exchange: Exchange) -> None:
-        self._give_up(exchange, ErrorCode.INTERNAL_ERROR)
+    def reset(self, exchange: Exchange, code: ErrorCode) -> None:
+        self._framing.say_reset(exchange.stream, code)
+        self._forget(exchange)
         self.settle()
 
     def settle(self) -> None:
@@ -357,10 +357,10 @@ class Http2Connection(OpenConnection):
             unread = now >= exchange.since + limits.unread
             if exchange.answer is not None:
                 if unread and exchange.sent < len(exchange.answer):
-                    self._give_up(exchange, ErrorCode.CANCEL)
+                    self.reset(exchange, ErrorCode.CANCEL)
             elif exchange.received:
                 if unread and exchange in self._queue:  # behind answers that are not taken
-                    self._give_up(exchange, ErrorCode.REFUSED_STREAM)
+                    self.reset(exchange, ErrorCode.REFUSED_STREAM)
             elif not self._blocked and now >= exchange.since + (within := self._within(exchange)):
                 self._refuse(exchange, too_slow(within))
 
@@ -417,6 +417,8 @@ class Http2Connection(OpenConnection):
     def _go_on(self) -> None:
         """Sends what the client has made room for."""
         self._widened = False
+        if self._framing.room <= 0:
+            return
         for exchange in [one for one in self._exchanges.values() if one.answer is not None]:
             self._send(exchange)
 
@@ -436,19 +438,15 @@ class Http2Connection(OpenConnection):
         if exchange.sent == len(answer) and exchange.whole:
             if exchange.trailers:
                 framing.say_head(stream, exchange.trailers, ends=True)
-            # What the client still sends of a request that was refused is not wanted.
-            self._give_up(exchange, None if exchange.received else ErrorCode.NO_ERROR)
+            if not exchange.received:  # what the client still sends of a request that was refused is not wanted
+                framing.say_reset(stream, ErrorCode.NO_ERROR)
+            self._forget(exchange)
         elif exchange.sent >= exchange.noted + PROGRESS and self._last == ANY_STREAM:
             exchange.noted, exchange.since = exchange.sent, self._server.now
             self._server.unsent.went_on(exchange)
         reply = exchange.reply
         if reply is not None and reply.on_resume is not None and not reply.paused:
             reply.on_resume()
-
-    def _give_up(self, exchange: Exchange, code: ErrorCode | None) -> None:
-        if code is not None:
-            self._framing.say_reset(exchange.stream, code)
-        self._forget(exchange)
 
     def _forget_all(self) -> None:
         self._frames.clear()
@@ -479,7 +477,7 @@ class Http2Connection(OpenConnection):
         self._flush()
 
     def _flush(self) -> None:
-        if self._open and self._framing.queued:
+        if self._open and not self._closing and self._framing.queued:
             self.transport.write(self._framing.take())
 
     def _close_if_done(self) -> None:

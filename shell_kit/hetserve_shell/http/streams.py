@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from hetserve_shell.http import grpc
+from hetserve_shell.http.frames import ErrorCode
 from hetserve_shell.http.heads import HeadFields
 from hetserve_shell.http.limits import HttpError, too_large
 from hetserve_shell.http.takers import Head, Headers, Taker, refusal
@@ -126,7 +127,7 @@ class StreamReplier:
     def abort(self) -> None:
         if self._exchange.taker is not None:
             self._connection.release(self._exchange)
-            self._connection.break_off(self._exchange)
+            self._connection.reset(self._exchange, ErrorCode.INTERNAL_ERROR)
 
     def _is_first(self) -> bool:
         """Whether a whole answer may be said; one that has begun is aborted."""
