@@ -69,7 +69,7 @@ async def served(parts: list[bytes]) -> tuple[list[tuple[bytes, bytes, bytes]], 
             said = await client.closed()
         guests = reception.desk.guests
         taken = [(one.head.method, one.path, bytes(one.body or b"")) for one in guests if one.reply is not None]
-    return taken, b"\r\n".join(line for line in said.split(b"\r\n") if not line.startswith(b"date: "))
+    return taken, b"\r\n".join(line for line in said.split(b"\r\n") if not line.startswith((b"date: ", b"x-kind: ")))
 
 
 @settings(deadline=None)

@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 
 UNDER_WAY: Final = 2048
 """Coroutines at once; those whose clients are gone go on."""
+_OK: Final = 200
 _JSON: Final[Headers] = ((b"content-type", b"application/json"),)
 
 
@@ -94,13 +95,12 @@ class PathRouter:
 class _Handled:
     """A request that a handler answers."""
 
-    __slots__ = ("_handler", "_is_gone", "_on_gone", "_router")
     limit = 1 << 62
+    _is_gone = False
+    _on_gone: Callable[[], None] | None = None
 
     def __init__(self, router: PathRouter, handler: Handler) -> None:
         self._router, self._handler = router, handler
-        self._is_gone = False
-        self._on_gone: Callable[[], None] | None = None
 
     def take(self, body: bytes | bytearray, reply: Replier) -> None:
         try:
@@ -109,7 +109,7 @@ class _Handled:
             _refuse(error, reply)
             return
         if isinstance(result, bytes):
-            reply.answer(HTTPStatus.OK, _JSON, result)
+            reply.answer(_OK, _JSON, result)
         elif isinstance(result, Coroutine) and self._router.full:
             result.close()
             _refuse(_too_many(), reply)
@@ -130,7 +130,7 @@ class _Handled:
         if isinstance(result, Reply):
             await self._send(result, reply)
         else:
-            reply.answer(HTTPStatus.OK, _JSON, result)
+            reply.answer(_OK, _JSON, result)
 
     async def _send(self, found: Reply, reply: Replier) -> None:
         """Writes a reply; each block waits for a turn of the loop and for a client that reads."""

@@ -19,7 +19,7 @@ from hetserve_shell.http.connection import OpenConnection
 from hetserve_shell.http.http2 import Http2Connection
 from hetserve_shell.http.limits import CONTINUE, WHOLE, HttpError, as_http_error, too_slow, write_joined
 from hetserve_shell.http.reader import RequestReader
-from hetserve_shell.http.takers import Headers, Taker, refusal, say_gone
+from hetserve_shell.http.takers import NOBODY, Headers, Taker, refusal, say_gone
 
 if TYPE_CHECKING:
     from hetserve_shell.http.server import HttpServer
@@ -132,9 +132,9 @@ class Connection(OpenConnection):
 
     # Called by the reader
 
-    def _take(self, taker: Taker, body: bytes | bytearray, *, keep: bool, head_only: bool, chunks: bool) -> None:
-        reply = Http1Replier(self, taker, body, keep=keep, head_only=head_only, chunks=chunks)
-        if self._busy or self._had_turn:
+    def _take(self, taker: Taker, body: bytes | bytearray, keep: bool, head_only: bool, chunks: bool) -> None:
+        reply = Http1Replier(self, taker, body, keep, head_only, chunks)
+        if self._had_turn or self._busy:
             self._queue.append(reply)
             self._await_turn()
         else:
@@ -159,25 +159,24 @@ class Connection(OpenConnection):
 
     def keeps(self, keep: bool) -> bool:
         """Whether the connection stays after the answer that begins. keep: whether the client wants it."""
-        self._served = True
-        if keep and self.parting:
-            keep = bool(self._rest or self._queue or self._reader.receiving)
+        keep = keep and not (self.parting and not (self._rest or self._queue or self._reader.receiving))
         if not keep:
             self._read_no_more()
         return keep
 
-    def head(self, status: int, headers: Headers, framing: bytes, *, keep: bool) -> bytes:
+    def head(self, status: int, headers: Headers, framing: bytes, keep: bool) -> bytes:
         """The head of an answer. framing: the header that says how its body ends."""
         if not keep:
             framing += b"connection: close\r\n"
         line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
-        given = b"".join([b"%b: %b\r\n" % header for header in headers])
-        return b"%b%b%bdate: %b\r\n\r\n" % (line, given, framing, self._server.date)
+        for header in headers:
+            line += b"%b: %b\r\n" % header
+        return b"%b%bdate: %b\r\n\r\n" % (line, framing, self._server.date)
 
     def ended(self, reply: Http1Replier) -> None:
         """An answer has ended."""
         self.release(reply)
-        self.idle_since = self._server.now
+        self._served, self.idle_since = True, self._server.now
         if not reply.keep:
             self.transport.close()
             return
@@ -193,15 +192,14 @@ class Connection(OpenConnection):
         self._current = None
         self._server.budget.used -= len(reply.body)
         reply.over, reply.on_resume = True, None
-        taker, reply.body = reply.taker, b""
-        del reply.taker
+        taker, reply.taker, reply.body = reply.taker, NOBODY, b""
         return taker
 
     # Inside
 
     @property
     def _busy(self) -> bool:
-        return self._current is not None or self._blocked or bool(self._queue) or bool(self._rest)
+        return bool(self._current or self._blocked or self._queue or self._rest)
 
     def _parse(self, data: bytes) -> None:
         at, end = 0, len(data)
@@ -292,7 +290,7 @@ class Connection(OpenConnection):
             return
         self._until = self._server.now + self._server.limits.lingering
         status, headers, body = refusal(error)
-        self.transport.write(self.head(status, headers, b"content-length: %d\r\n" % len(body), keep=False) + body)
+        self.transport.write(self.head(status, headers, b"content-length: %d\r\n" % len(body), False) + body)
         if self.parting or not self.transport.can_write_eof():
             self.transport.close()
             return
@@ -335,39 +333,18 @@ class Http1Replier:
     keep: the connection, afterwards. over: whether the answer has ended, or nobody waits for it.
     """
 
-    __slots__ = (
-        "_begun",
-        "_chunked",
-        "_chunks",
-        "_connection",
-        "_head_only",
-        "_left",
-        "_silent",
-        "body",
-        "keep",
-        "on_resume",
-        "over",
-        "taker",
-    )
+    over = _begun = _chunked = False
+    _silent = True
+    """Whether pieces are not sent."""
+    _left: int | None = None
+    """Bytes that are to come; None: any number."""
+    on_resume: Callable[[], None] | None = None
 
-    def __init__(
-        self,
-        connection: Connection,
-        taker: Taker,
-        body: bytes | bytearray,
-        *,
-        keep: bool,
-        head_only: bool,
-        chunks: bool,
+    def __init__(  # noqa: PLR0917  names cost time in each request
+        self, connection: Connection, taker: Taker, body: bytes | bytearray, keep: bool, head_only: bool, chunks: bool
     ) -> None:
         self._connection, self.taker, self.body = connection, taker, body
         self.keep, self._head_only, self._chunks = keep, head_only, chunks
-        self.over = self._begun = self._chunked = False
-        self._silent = True
-        """Whether pieces are not sent."""
-        self._left: int | None = None
-        """Bytes that are to come; None: any number."""
-        self.on_resume: Callable[[], None] | None = None
 
     @property
     def paused(self) -> bool:
@@ -427,6 +404,8 @@ class Http1Replier:
         framing = b"" if bodiless or length is None else b"content-length: %d\r\n" % length
         if length is None and self._chunks and not bodiless:
             self._chunked, framing = not self._silent, b"transfer-encoding: chunked\r\n"
-        self.keep = self._connection.keeps(self.keep)
-        head = self._connection.head(status, headers, framing, keep=self.keep)
-        write_joined(self._connection.transport, head, b"" if self._silent else first)
+        connection = self._connection
+        if connection.parting or not self.keep:
+            self.keep = connection.keeps(self.keep)
+        head = connection.head(status, headers, framing, self.keep)
+        write_joined(connection.transport, head, b"" if self._silent else first)

@@ -31,13 +31,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PIECE: Final = 4096
-"""Bytes given to the parser at once: an unfinished header grows unseen by at most this."""
+"""Bytes given to the parser at once where they may be of several requests."""
+SLICE: Final = 64 * 1024
+"""Bytes given to it else: an unfinished header grows unseen by at most this."""
 
 
 class Take(Protocol):
     """Called for each whole request, whose body counts in the budget."""
 
-    def __call__(self, taker: Taker, body: bytes | bytearray, *, keep: bool, head_only: bool, chunks: bool) -> None:
+    def __call__(self, taker: Taker, body: bytes | bytearray, keep: bool, head_only: bool, chunks: bool, /) -> None:
         """keep: the connection, afterwards. head_only: answer without a body. chunks: whether the client knows them."""
 
 
@@ -68,15 +70,18 @@ class RequestReader:
         """The first value of each header."""
         self._taker: Taker | None = None
         self._parts: list[bytes] = []
-        self._size = self._length = self._filled = 0
-        """Bytes of a body that count, that are known to come, and of a long one that have come."""
+        self._size = self._length = self._filled = self._here = 0
+        """Bytes of a body that count, that are known to come, of a long one that have come; and those not read yet."""
 
     def feed_piece(self, data: bytes, at: int) -> int:
         """Reads some of the data from `at` on, of no request behind the current body; returns where it stopped."""
         if self.whole is None:
-            end = at + max(PIECE, self._length - self._size)
-            self._feed(data[at:end])
-            return end
+            size = max(PIECE, self._length - self._size)
+            self._here = len(data) - at
+            if self._here > size and data.find(b"\r", data.find(b"\r\n\r\n", at) + 4, at + SLICE) < 0:
+                size = SLICE  # there is no second head
+            self._feed(data[at : at + size])
+            return at + size
         room = self.room(self.whole)
         part = memoryview(data)[at : at + len(room)]
         room[: len(part)] = part
@@ -155,8 +160,7 @@ class RequestReader:
 
     def on_message_complete(self) -> None:
         if not self.dead:
-            parts = self._parts
-            self._finish(parts[0] if len(parts) == 1 else b"".join(parts))
+            self._finish(self._parts[0] if len(self._parts) == 1 else b"".join(self._parts))
 
     # Inside
 
@@ -164,13 +168,14 @@ class RequestReader:
         taker, self._taker = self._taker, None
         if taker is None:
             return
-        modern = self._parser.get_http_version() == "1.1"
-        keep = modern and self._parser.should_keep_alive()
+        keep = self._parser.should_keep_alive()
+        modern = (keep and b"connection" not in self._firsts) or self._parser.get_http_version() == "1.1"
+        keep = keep and modern
         self._parts.clear()
         self._size = self._length = 0
         self.receiving = False
         self.dead = not keep
-        self._take(taker, body, keep=keep, head_only=self._head_only, chunks=modern)
+        self._take(taker, body, keep, self._head_only, modern)
 
     def _feed(self, data: bytes) -> None:
         if self.dead:
@@ -201,40 +206,36 @@ class RequestReader:
         length = self._announced()
         expecting = b"expect" in self._firsts and expects_continue(values_of(self._headers, b"expect"))
         path, _, query = self._url.partition(b"?")
-        head = Head(self._parser.get_method(), path, query, self._headers, length, _firsts=self._firsts)
+        head = Head(self._parser.get_method(), path, query, self._headers, length, False, self._firsts)
         self._head_only = head.method == b"HEAD"
-        self._taker = taker = self._asked(head, expecting)
+        try:
+            self._taker = taker = self._server.router.asked(head)
+        except Exception as error:
+            self._taker = taker = _refusing(error, head, expecting)
         self._limit = min(taker.limit, self._limits.body)
         if length:
-            self._receive(length)
+            self._length = length
+            if length > WHOLE or length > self._limit:
+                self._receive(length)
         if expecting:
             self._proceed()
 
     def _receive(self, length: int) -> None:
-        """Makes room for a body of known length. Raises HttpError."""
-        self._length = length
+        """Makes room for a long body, unless all of it has come. Raises HttpError."""
         if length > self._limit:
             raise too_large(self._limit)
-        if length > WHOLE:
-            self._size = length
-            self._budget.used += length
-            if self._budget.used > self._budget.limit:
-                raise too_many()
-            self.whole, self._filled = bytearray(length), 0
-
-    def _asked(self, head: Head, expecting: bool) -> Taker:
-        try:
-            return self._server.router.asked(head)
-        except Exception as error:
-            refusal = as_http_error(error)
-            if expecting or head.length is None or head.length > WHOLE:
-                raise refusal from None
-            return Refusal(refusal)
+        if length <= self._here:
+            return
+        self._size = length
+        self._budget.used += length
+        if self._budget.used > self._budget.limit:
+            raise too_many()
+        self.whole, self._filled = bytearray(length), 0
 
     def _announced(self) -> int | None:
         """Bytes of the body that a head announces; None: in chunks. Raises HttpError."""
         headers = self._headers
-        if (self._unseen or self._limits.head < PIECE) and self._size_of_head() > self._limits.head:
+        if (self._unseen or self._limits.head < SLICE) and self._size_of_head() > self._limits.head:
             raise _head_too_large(self._limits)
         if self._parser.should_upgrade():
             raise _bad("this server speaks HTTP/1.1 alone and offers no upgrade")
@@ -256,6 +257,14 @@ class RequestReader:
 
     def _size_of_head(self) -> int:
         return sum(len(name) + len(value) + 4 for name, value in self._headers) + len(self._url)
+
+
+def _refusing(error: Exception, head: Head, expecting: bool) -> Taker:
+    """Who says that a request is not taken, where its body is so short that it is read. Raises HttpError."""
+    refusal = as_http_error(error)
+    if expecting or head.length is None or head.length > WHOLE:
+        raise refusal from None
+    return Refusal(refusal)
 
 
 def _bad(text: str) -> HttpError:

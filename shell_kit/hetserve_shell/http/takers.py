@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from http import HTTPStatus
+from typing import Final, Protocol
 
 import orjson
 
@@ -116,3 +117,7 @@ class Refusal:
 
     def gone(self) -> None:
         """Nothing was promised."""
+
+
+NOBODY: Final = Refusal(HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "answered already"))
+"""Stands for who took a request that is answered."""
