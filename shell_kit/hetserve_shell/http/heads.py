@@ -21,6 +21,7 @@ from hetserve_shell.http.frames import (
     CONTINUATION,
     END_HEADERS,
     END_STREAM,
+    HEADER,
     HEADERS,
     BrokenError,
     ErrorCode,
@@ -32,10 +33,10 @@ TABLE: Final = 4096
 """Bytes of the table at most, where nobody says something else."""
 AROUND: Final = 32
 """Bytes that a field counts for beside its name and value."""
-REMEMBERED: Final = 16
+REMEMBERED: Final = 8
 """Heads of a connection that are looked up; each has at most so many bytes and fields:"""
-SHORT: Final = 1024
-FEW: Final = 64
+SHORT: Final = 512
+FEW: Final = 32
 _ONE_BYTE: Final = 127
 """A length below it has one."""
 _LONGEST: Final = 28
@@ -140,7 +141,7 @@ def _text(block: bytes, at: int) -> tuple[bytes, int]:
 
 
 class Heads:
-    """What the peer sends. limit: bytes of a head at most, as they come and decoded. table: see `FieldDecoder`.
+    """What the peer sends. limit: bytes of a head at most, in its frames and decoded. table: see `FieldDecoder`.
 
     stream: whose head is not whole yet; 0: none.
     """
@@ -148,21 +149,22 @@ class Heads:
     def __init__(self, limit: int, table: int = TABLE) -> None:
         self._limit, self._decoder = limit, FieldDecoder(limit, table)
         self._known = dict[bytes, HeadFields]()
-        self._block, self._ends = b"", False
+        self._parts, self._size, self._ends = list[bytes](), 0, False
         self.stream = 0
 
     def add(self, flags: int, stream: int, part: bytes) -> tuple[HeadFields, bool] | None:
         """Takes a part; returns the head once it is whole, and whether its stream ends with it. Raises BrokenError."""
-        if self.stream:
-            self._block += part
-        else:
-            self.stream, self._block, self._ends = stream, part, bool(flags & END_STREAM)
-        if len(self._block) > self._limit:
+        if not self.stream:
+            self.stream, self._ends, self._parts, self._size = stream, bool(flags & END_STREAM), [], -HEADER
+        self._parts.append(part)
+        self._size += HEADER + len(part)
+        if self._size > self._limit:
             raise BrokenError("a head that is too large", ErrorCode.ENHANCE_YOUR_CALM)
         if not flags & END_HEADERS:
             return None
         self.stream = 0
-        return self._known.get(self._block) or self._decoded(self._block), self._ends
+        block = b"".join(self._parts)
+        return self._known.get(block) or self._decoded(block), self._ends
 
     def _decoded(self, block: bytes) -> HeadFields:
         fields = self._decoder.decode(block)

@@ -78,6 +78,10 @@ BROKEN = {
         ErrorCode.PROTOCOL_ERROR,
     ),
     "nonsense as a head": ([(frames.HEADERS, 4, 1, b"\xff\xff\xff")], ErrorCode.COMPRESSION_ERROR),
+    "a head in crumbs": (
+        [(frames.HEADERS, 0, 1, b""), *[(frames.CONTINUATION, 0, 1, b"\x82")] * 101],
+        ErrorCode.ENHANCE_YOUR_CALM,
+    ),
     "a head too large": ([(frames.HEADERS, 0, 1, bytes(1001))], ErrorCode.ENHANCE_YOUR_CALM),
 }
 
