@@ -163,6 +163,10 @@ bench-kairos: setup ## Measure Kairos's figures again and write docs/results/kai
 	$(BIN)/python -m benchmarks.bench_dispatch
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.kairos $(FLAGS)
 
+.PHONY: bench-fang
+bench-fang: setup ## Train Fang's scheduler, measure its tables and figures again and write docs/results/fang.md (FLAGS=tables: that part; --quick; a quarter of an hour on two cores)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.fang $(FLAGS)
+
 .PHONY: bench-placement
 bench-placement: setup tools ## Measure placement on a real scheduler and write docs/results/placement.md (FLAGS=--quick: shorter)
 	PYTHONPATH=e2e $(BIN)/python -m benchmarks.placement $(FLAGS)
@@ -178,6 +182,10 @@ bench-http: setup ## Measure what a request costs our HTTP loop and servers of l
 .PHONY: bench-router
 bench-router: setup kernels ## Measure the router beside nginx, HAProxy and Envoy and write docs/results/router.md (FLAGS=money: that part; --quick; 20 minutes)
 	PYTHONPATH=e2e OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.router $(FLAGS)
+
+.PHONY: bench-superserve
+bench-superserve: setup ## Measure SuperServe's figures and our policy beside them and write docs/results/superserve.md (FLAGS="bursts cells": these parts; --quick)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.superserve $(FLAGS)
 
 .PHONY: bench-sharing
 bench-sharing: setup ## Measure what holds together on shared GPUs and write docs/results/sharing.md (FLAGS=traps: that part; six minutes on two cores)

@@ -1,7 +1,7 @@
 """Compiles what planning and simulation call, into the cache that NUMBA_CACHE_DIR names, and says how much it was.
 
 A compiled kernel is found again under the signature that it was called with, so the command line is what calls it: the
-planners that have kernels, each dispatch policy, and the joint simulation.
+planners that have kernels, each dispatch policy, those that join queries by their one loop, and the joint simulation.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Final
 from hetserve.cli.app import app
 from hetserve.compiled import compilations
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
+from hetserve.registry.joining_policies import JOINING_POLICIES
 
 SAMPLES: Final = Path(__file__).parents[1] / "manifests" / "samples"
 
@@ -39,7 +40,7 @@ def nodes() -> list[dict[str, Any]]:
 def commands(folder: Path, samples: Path = SAMPLES) -> Iterator[tuple[str, ...]]:
     """Command lines that call the kernels of planning, the loop of each dispatch policy, and the joint simulation.
 
-    folder: for a file of nodes.
+    folder: for files of nodes and of variants.
     """
     one, several = str(samples / "rm2.yaml"), str(samples / "hetsev.yaml")
     yield ("plan", several)
@@ -50,6 +51,9 @@ def commands(folder: Path, samples: Path = SAMPLES) -> Iterator[tuple[str, ...]]
     yield ("simulate", several, "--together", "--nodes", str(given), "--queries", "1000")
     for policy in DISPATCH_POLICIES.names:
         yield ("simulate", one, "--counts", "g4dn.xlarge=1", "--rate", "10", "--policy", policy, "--queries", "1000")
+    variants = str(folder / "variants.yaml")
+    yield ("reference", "fang", "-o", variants)
+    yield ("simulate", variants, "--rate", "20", "--policy", JOINING_POLICIES.names[0], "--queries", "1000")
 
 
 def run(command: tuple[str, ...]) -> int:

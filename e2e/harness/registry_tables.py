@@ -17,6 +17,7 @@ from hetserve.api.kinds import KINDS
 from hetserve.placement.placer import Mode
 from hetserve.placement.queues.rounds import Weights
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
+from hetserve.registry.joining_policies import JOINING_POLICIES
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.registry.planners import PLANNERS, SEARCH_METHODS
 from hetserve_shell.settings import LogLevel
@@ -36,6 +37,12 @@ def _dispatch_policies() -> Iterator[Sequence[str]]:
     yield "policy", "what it does"
     for member in DISPATCH_POLICIES:
         yield f"`{member.name}`" + (" (default)" if member.default else ""), member.about
+
+
+def _joining_policies() -> Iterator[Sequence[str]]:
+    yield "policy", "what it does"
+    for member in JOINING_POLICIES:
+        yield f"`{member.name}`", member.about
 
 
 def _placement_policies() -> Iterator[Sequence[str]]:
@@ -61,6 +68,7 @@ def _kinds() -> Iterator[Sequence[str]]:
 TABLES: Final[Mapping[str, Callable[[], Iterator[Sequence[str]]]]] = {
     "planners": _planners,
     "dispatch-policies": _dispatch_policies,
+    "joining-policies": _joining_policies,
     "placement-policies": _placement_policies,
     "search-methods": _search_methods,
     "kinds": _kinds,

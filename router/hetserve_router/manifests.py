@@ -56,7 +56,9 @@ def services_of(paths: Sequence[str], slowdown: Millionths) -> list[tuple[Infere
         raise InputError((f"{', '.join(paths)}: no InferenceService",))
     lacking = [facts.title for _, facts in made if not facts.profiles]
     if lacking:
-        raise InputError(tuple(f"InferenceService {title}: no ModelProfile of its model" for title in lacking))
+        raise InputError(
+            tuple(f"InferenceService {title}: no ModelProfile of its model and all its variants" for title in lacking)
+        )
     return made
 
 

@@ -130,6 +130,7 @@ class Router:
         finally:
             await queries.stop(DRAIN_WITHIN)
             await probes.stop(PROBES_DRAIN_WITHIN)
+            self.front.access_log.close()
             if rotating is not None:
                 rotating.cancel()
 

@@ -15,7 +15,9 @@ from hetserve.base.units import Millionths, Seconds, parse_duration
 from hetserve.demand import BatchMix, declared_mix
 from hetserve.planning.offers import namespace_of
 from hetserve.planning.tenancy import SharingRule, gpu_demand
+from hetserve.profiles import profile_from_spec
 from hetserve.profiles.sharing import parse_max_slowdown
+from hetserve.profiles.variants import as_served, mismatch
 
 Key = tuple[str, str]
 """Namespace and name of a service."""
@@ -64,11 +66,13 @@ class ReadyPod:
 def facts_of(
     service: InferenceService, profiles: Iterable[ModelProfile], types: Mapping[str, InstanceType], rule: SharingRule
 ) -> ServiceFacts:
-    """A service with the profiles of its model. profiles: of its namespace. types: all, by name."""
-    model = service.spec.model.name
-    mine = sorted(
-        (one for one in profiles if one.spec.model == model), key=lambda one: str(one.metadata.name), reverse=True
-    )
+    """A service with the profiles of its model as instances serve them, without those that lack one of its variants.
+
+    profiles: of its namespace. types: all, by name.
+    """
+    model, variants = service.spec.model.name, service.spec.model
+    own = [one for one in profiles if one.spec.model == model and not mismatch(variants, one)]
+    mine = sorted((as_served(variants, one) for one in own), key=lambda one: str(one.metadata.name), reverse=True)
     found = {one.spec.instance_type: one for one in mine}
 
     def shares(kind: str) -> bool:
@@ -90,6 +94,6 @@ def facts_of(
 def threshold_batches(facts: ServiceFacts) -> set[int]:
     """Batch sizes at which the service's instances differ or that its mix has: bounds of the batch-size histogram."""
     specs = [profile.spec for profile in facts.profiles.values()]
-    tables = {entry.batch for spec in specs for entry in spec.latency.table or ()}
-    limits = {spec.max_batch for spec in specs if spec.max_batch is not None}
+    tables = {entry.batch for spec in specs for latency in spec.latencies.values() for entry in latency.table or ()}
+    limits = {limit for spec in specs if (limit := profile_from_spec(spec).max_batch) is not None}
     return {*facts.mix.batches, *tables, *limits}

@@ -20,6 +20,7 @@ from documented import ROOT, shown
 from documented_commands import OFFLINE
 from hetserve.base.units import Seconds
 from hetserve.cli.app import app
+from hetserve.cli.profiles.reference_fang import fang_manifests
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer, plain
 from readers_desk import DAY, runs_of_sharing
@@ -85,6 +86,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kinds = [one["metadata"]["name"] for one in kept if one["kind"] == "InstanceType"]
     nodes = [node(f"{kind}-{at}", kind, gpus=2, pods=8) for kind in kinds for at in range(4)]
     (folder / "nodes.yaml").write_text(yaml.safe_dump({"kind": "List", "items": nodes}))
+    (folder / "fang.yaml").write_text(yaml.safe_dump_all(fang_manifests()))
     (folder / "day.csv").write_text(DAY)
     (folder / "runs.csv").write_text(runs_of_sharing())
     samples = [(batch, 5 + 0.25 * batch + 0.1 * (at % 3)) for batch in (1, 20, 100, 500) for at in range(12)]

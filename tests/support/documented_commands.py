@@ -35,10 +35,13 @@ OFFLINE: Final = (
     " > profile.yaml",
     "hetserve profile fit runs.csv --model resnet50 --instance-type t4 --sharing-mode MPS -o table --plot fit.png",
     "hetserve profile fit samples.csv --model rm2 --instance-type g4dn.xlarge --plot fit.png > profile.yaml",
+    "hetserve reference fang -o fang.yaml",
     "hetserve reference kairos --data DIR --model MT-WND -o mt-wnd.yaml",
     "hetserve search manifests/samples/rm2.yaml --evaluations 20",
     "hetserve search manifests/samples/rm2.yaml --method kairos-plus,genetic,bayesian --evaluations 20"
     " --plot search.png",
+    "hetserve simulate fang.yaml --rate 25 --noise 0.03 --policy max-batch --plot variants.png",
+    "hetserve simulate fang.yaml --rate 25 --noise 0.03 --policy rate-fit",
     "hetserve simulate manifests/samples/rm2.yaml --find-allowable --counts g4dn.xlarge=4 --policy kairos",
     "hetserve simulate manifests/samples/rm2.yaml --find-allowable --plot held.png",
     "hetserve simulate manifests/samples/rm2.yaml --rate 120",

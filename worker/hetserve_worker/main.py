@@ -63,7 +63,10 @@ def _times(profile: str | None, instance_type: str | None, seed: int, factor: st
     if len(found) != 1:
         there = ", ".join(f"{spec.model} on {spec.instance_type}" for spec in specs) or "none"
         raise click.UsageError(f"{profile}: {len(found)} profiles of {instance_type}, must be one; there are: {there}")
-    return ServiceTimes(profile_from_spec(found[0]), seed, stretch)
+    try:
+        return ServiceTimes(profile_from_spec(found[0]), seed, stretch)
+    except ValueError as error:
+        raise click.UsageError(f"{profile}: {error}; a worker serves one: keep it alone in spec.variants") from None
 
 
 @click.command()

@@ -88,9 +88,9 @@ def at_speed(profile: ModelProfile, speed: float) -> ModelProfile:
         return profile
     rows = [
         row.model_copy(update={"mean": _slower(row.mean, speed), "p99": _slower(row.p99, speed)})
-        for row in spec.latency.table or ()
+        for row in spec.latencies[""].table or ()
     ]
-    latency = spec.latency.model_copy(update={"table": rows})
+    latency = spec.latencies[""].model_copy(update={"table": rows})
     return profile.model_copy(update={"spec": spec.model_copy(update={"latency": latency})})
 
 

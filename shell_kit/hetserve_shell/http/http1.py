@@ -19,7 +19,7 @@ from hetserve_shell.http.connection import OpenConnection
 from hetserve_shell.http.http2 import Http2Connection
 from hetserve_shell.http.limits import CONTINUE, WHOLE, HttpError, as_http_error, too_slow, write_joined
 from hetserve_shell.http.reader import RequestReader
-from hetserve_shell.http.takers import NOBODY, Headers, Taker, refusal, say_gone
+from hetserve_shell.http.takers import NOBODY, Headers, Refusal, Taker, refusal, say_gone
 
 if TYPE_CHECKING:
     from hetserve_shell.http.server import HttpServer
@@ -44,8 +44,15 @@ class Connection(OpenConnection):
         """Whether it is not known yet which version of HTTP the client speaks, and what has come of that."""
         self._rest = b""
         """What has come behind a request that waits; while it is much, reading is paused."""
+        self._pausing: asyncio.TimerHandle | None = None
+        """Says a refusal after its pause."""
 
     # Asked by the server
+
+    @property
+    def worth(self) -> tuple[bool, bool, float]:
+        busy, served, since = super().worth
+        return busy and self._pausing is None, served, since
 
     @property
     def idle(self) -> bool:
@@ -69,8 +76,9 @@ class Connection(OpenConnection):
         elif self._reader.receiving:
             seconds = limits.waiting + (0.0 if self._reader.in_head else limits.uploading)
             if now >= self._reader.since + seconds:
-                self._reader.drop()
-                self._enqueue(too_slow(seconds))
+                error = too_slow(seconds)
+                self._reader.drop(error)
+                self._enqueue(error)
         elif now >= self.idle_since + (limits.idle if self._served else limits.waiting):
             self.transport.close()
 
@@ -117,6 +125,7 @@ class Connection(OpenConnection):
         self._read_no_more()
         self._server.closed(self)
         self._give_up()
+        self._pause_no_more()
 
     def pause_writing(self) -> None:
         self._blocked = True
@@ -189,17 +198,26 @@ class Connection(OpenConnection):
 
     def release(self, reply: Http1Replier) -> Taker:
         """Nothing more is said to a request; returns who took it, whom nothing of it refers to from now on."""
-        self._current = None
-        self._server.budget.used -= len(reply.body)
-        reply.over, reply.on_resume = True, None
-        taker, reply.taker, reply.body = reply.taker, NOBODY, b""
-        return taker
+        self._current, reply.over, reply.on_resume = None, True, None
+        self._pause_no_more()
+        return self._hand_over(reply, NOBODY)
+
+    def refuse_later(self, reply: Http1Replier, error: HttpError) -> None:
+        """Says it after its pause; nobody hears of the request meanwhile."""
+        self._hand_over(reply, Refusal(error))
+        self._pausing = asyncio.get_running_loop().call_later(error.pause, lambda: reply.answer(*refusal(error)))
 
     # Inside
 
+    def _hand_over(self, reply: Http1Replier, to: Taker) -> Taker:
+        """Another one hears of its client from now on, without its body; returns who did."""
+        self._server.budget.used -= len(reply.body)
+        taker, reply.taker, reply.body = reply.taker, to, b""
+        return taker
+
     @property
     def _busy(self) -> bool:
-        return bool(self._current or self._blocked or self._queue or self._rest)
+        return bool(self._current or self._blocked or self._queue or self._rest or self._pausing)
 
     def _parse(self, data: bytes) -> None:
         at, end = 0, len(data)
@@ -225,7 +243,11 @@ class Connection(OpenConnection):
         budget.used += len(data)
         if budget.used > budget.limit:
             self.abort()
-        elif len(self._rest) > WHOLE and not self._paused and self._open:
+        elif len(self._rest) > WHOLE:
+            self._pause()
+
+    def _pause(self) -> None:
+        if not self._paused and self._open:
             self._paused = True
             self.transport.pause_reading()
 
@@ -268,7 +290,7 @@ class Connection(OpenConnection):
                 self._parse(self._take_rest())
         if self._queue:
             self._await_turn()
-        if not self._rest:
+        if not self._rest and self._pausing is None:
             self._resume()
         self._close_if_done()
 
@@ -283,9 +305,24 @@ class Connection(OpenConnection):
             say_gone(reply.taker)
 
     def _refuse(self, error: HttpError) -> None:
-        """Sends a last answer, then drains the connection, so that a reset does not overtake it."""
-        log.warning("%d: %s", error.status, error)
+        """Sends a last answer, after its pause."""
         self._read_no_more()
+        if not error.pause or not self._open:
+            self._refuse_now(error)
+            return
+        self._pause()
+        self.idle_since = self._server.now
+        self._pausing = asyncio.get_running_loop().call_later(error.pause, self._refuse_now, error)
+
+    def _pause_no_more(self) -> None:
+        if self._pausing is not None:
+            self._pausing.cancel()
+            self._pausing = None
+
+    def _refuse_now(self, error: HttpError) -> None:
+        """Drains the connection behind the answer, so that a reset does not overtake it."""
+        log.warning("%d: %s", error.status, error)
+        self._pausing = None
         if not self._open:
             return
         self._until = self._server.now + self._server.limits.lingering
@@ -366,7 +403,10 @@ class Http1Replier:
     def refuse(self, error: HttpError) -> None:
         if error.closes:
             self._connection.part()
-        self.answer(*refusal(error))
+        if error.pause and not self.over and not self._begun:
+            self._connection.refuse_later(self, error)
+        else:
+            self.answer(*refusal(error))
 
     def begin(self, status: int, headers: Headers, length: int | None) -> None:
         if not self.over and not self._begun:

@@ -75,7 +75,8 @@ class Http2Connection(OpenConnection):
         """Asks the client for no more requests; serves those that are on their way."""
         if self._open and not (self.parting or self._closing):
             self.parting = True
-            self._say_last(ANY_STREAM)
+            self._framing.say_goaway(ANY_STREAM, ErrorCode.NO_ERROR)
+            self._flush()
 
     def finish(self) -> None:
         """Finishes the requests that have begun, then closes."""
@@ -95,8 +96,14 @@ class Http2Connection(OpenConnection):
         self._close_if_done()
 
     def give_up(self, exchange: Exchange) -> None:
-        """Ends an answer that its client does not take."""
+        """Ends an answer that its client does not take.
+
+        Its taker hears of it in the next turn: in this one another may be within an answer of its own.
+        """
+        taker = self.release(exchange)
         self.reset(exchange, ErrorCode.ENHANCE_YOUR_CALM)
+        if taker is not None:
+            asyncio.get_running_loop().call_soon(say_gone, taker)
 
     # Called by the transport
 
@@ -141,7 +148,11 @@ class Http2Connection(OpenConnection):
         if not self._open or self._closing or self._blocked:
             return
         try:
-            self._hear_frames()
+            for frame in self._frames.turn():
+                if not self._framing.hear(*frame):
+                    self._frames.count_idle()
+                if self._closing:
+                    break
         except BrokenError as error:
             log.info("a client breaks HTTP/2: %s", error)
             self._framing.say_goaway(self._highest, error.code)
@@ -160,14 +171,6 @@ class Http2Connection(OpenConnection):
     def _hear_soon(self) -> None:
         if self._hearing is None and not self._closing:
             self._hearing = asyncio.get_running_loop().call_soon(self._hear)
-
-    def _hear_frames(self) -> None:
-        """Raises BrokenError."""
-        for frame in self._frames.turn():
-            if not self._framing.hear(*frame):
-                self._frames.count_idle()
-            if self._closing:
-                return
 
     def _balance(self) -> None:
         """Reads no more than can be heard, and answered to who takes it."""
@@ -303,11 +306,15 @@ class Http2Connection(OpenConnection):
     def date(self) -> bytes:
         return self._server.date
 
+    def awaits(self, exchange: Exchange) -> bool:
+        """Whether the client has not given it up."""
+        return self._open and exchange.stream in self._exchanges
+
     def say(self, exchange: Exchange, status: int, headers: Headers, body: bytes) -> None:
         """Begins an answer, or says all of it where it is whole."""
         self._served, self.idle_since = True, self._server.now
-        if exchange.stream not in self._exchanges or not self._open:
-            return  # the client has given it up
+        if not self.awaits(exchange):
+            return
         exchange.answer = b"" if exchange.head.method == b"HEAD" else body
         exchange.since = self._server.now
         self._framing.say_head(exchange.stream, [(b":status", b"%d" % status), *headers], ends=exchange.ends_with(0))
@@ -361,12 +368,10 @@ class Http2Connection(OpenConnection):
             elif exchange.received:
                 if unread and exchange in self._queue:  # behind answers that are not taken
                     self.reset(exchange, ErrorCode.REFUSED_STREAM)
-            elif not self._blocked and now >= exchange.since + (within := self._within(exchange)):
-                self._refuse(exchange, too_slow(within))
-
-    def _within(self, exchange: Exchange) -> float:
-        """Seconds for a request to come whole."""
-        return self._server.limits.waiting + (0.0 if exchange.taker is None else self._server.limits.uploading)
+            elif not self._blocked:
+                within = limits.waiting + (0.0 if exchange.taker is None else limits.uploading)
+                if now >= exchange.since + within:
+                    self._refuse(exchange, too_slow(within))
 
     def _check_frames(self, now: float) -> None:
         limits = self._server.limits
@@ -375,16 +380,13 @@ class Http2Connection(OpenConnection):
         if not self._exchanges and now >= self.idle_since + (limits.idle if self._served else limits.waiting):
             self.finish()
 
-    def _await_turn(self) -> None:
-        if self._queue and self._turn is None and not self._blocked:
-            self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
-
     def _take_turn(self) -> None:
         self._turn = None
         if self._queue and self._open and not self._blocked:
             self._serve(self._queue.popleft())
         self.settle()
-        self._await_turn()
+        if self._queue and self._turn is None and not self._blocked:
+            self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
 
     def _settle(self) -> None:
         self._settling = None
@@ -403,7 +405,7 @@ class Http2Connection(OpenConnection):
 
     def _refuse(self, exchange: Exchange, error: HttpError) -> None:
         """Before it was taken."""
-        taker = self.release(exchange)
+        taker, exchange.head.refused = self.release(exchange), error.status
         StreamReplier(self, exchange).say(error)
         if taker is not None:
             say_gone(taker)
@@ -458,6 +460,8 @@ class Http2Connection(OpenConnection):
         self._exchanges.pop(exchange.stream, None)
         if exchange.reply is None and exchange in self._queue:
             self._queue.remove(exchange)
+        if exchange.pausing is not None:
+            exchange.pausing.cancel()
         taker = self.release(exchange)
         if taker is not None:
             say_gone(taker)
@@ -467,14 +471,11 @@ class Http2Connection(OpenConnection):
         if self._open and self._last == ANY_STREAM and not self._closing:
             self.parting = True
             self._last = self._highest
-            self._say_last(self._last)
+            self._framing.say_goaway(self._last, ErrorCode.NO_ERROR)
+            self._flush()
             for exchange in self._exchanges.values():
                 if exchange.received:  # from now on nothing renews its time
                     exchange.since = self._server.now
-
-    def _say_last(self, stream: int) -> None:
-        self._framing.say_goaway(stream, ErrorCode.NO_ERROR)
-        self._flush()
 
     def _flush(self) -> None:
         if self._open and not self._closing and self._framing.queued:

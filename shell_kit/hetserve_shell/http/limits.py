@@ -48,8 +48,11 @@ class ServerLimits:
 class HttpError(Exception):
     """Refuses a request; its connection stays unless it `closes`, or the request is not read to its end.
 
-    allow: methods of the path, for a 405. retry_after: [s].
+    allow: methods of the path, for a 405. retry_after: [s]. pause: until it is said [s]; nothing of the request is kept
+    meanwhile.
     """
+
+    pause = 0.0
 
     def __init__(
         self, status: HTTPStatus, text: str, allow: str = "", retry_after: int | None = None, *, closes: bool = False

@@ -69,6 +69,7 @@ class RequestReader:
         self._firsts: dict[bytes, bytes] = {}
         """The first value of each header."""
         self._taker: Taker | None = None
+        self._head = Head(b"", b"", b"", (), None)
         self._parts: list[bytes] = []
         self._size = self._length = self._filled = self._here = 0
         """Bytes of a body that count, that are known to come, of a long one that have come; and those not read yet."""
@@ -101,8 +102,8 @@ class RequestReader:
             self._finish(whole)
             self._parser = httptools.HttpRequestParser(self)
 
-    def drop(self) -> None:
-        """Stops reading and releases an unfinished request."""
+    def drop(self, error: HttpError | None = None) -> None:
+        """Stops reading and releases an unfinished request. error: that it is refused with."""
         self.dead = True
         self.receiving = False
         self.whole = None
@@ -112,6 +113,7 @@ class RequestReader:
         self._size = self._length = 0
         taker, self._taker = self._taker, None
         if taker is not None:
+            self._head.refused = 0 if error is None else error.status
             say_gone(taker)
 
     # Called by the parser
@@ -198,7 +200,7 @@ class RequestReader:
 
     def _stop(self, error: HttpError) -> None:
         if not self.dead:
-            self.drop()
+            self.drop(error)
             self._refuse(error)
 
     def _route(self) -> None:
@@ -206,7 +208,7 @@ class RequestReader:
         length = self._announced()
         expecting = b"expect" in self._firsts and expects_continue(values_of(self._headers, b"expect"))
         path, _, query = self._url.partition(b"?")
-        head = Head(self._parser.get_method(), path, query, self._headers, length, False, self._firsts)
+        self._head = head = Head(self._parser.get_method(), path, query, self._headers, length, False, self._firsts)
         self._head_only = head.method == b"HEAD"
         try:
             self._taker = taker = self._server.router.asked(head)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ class Exchange:
     so much has come; untold: of this its client does not know yet. received: whether its end has come. taker: until its
     answer has ended. reply: once the body is whole. answer: what there is of it; None: nothing yet. whole: whether no
     more of it comes but trailers. sent: bytes of it; noted: of these, when it went on last. more_room: bytes that its
-    client takes beyond those of a new stream.
+    client takes beyond those of a new stream. pausing: says a refusal after its pause.
     """
 
     stream: int
@@ -51,6 +52,7 @@ class Exchange:
     sent: int = 0
     noted: int = 0
     more_room: int = 0
+    pausing: asyncio.TimerHandle | None = None
 
     def check_head(self) -> None:
         """Raises HttpError."""
@@ -100,7 +102,16 @@ class StreamReplier:
             self.say(error)
 
     def say(self, error: HttpError) -> None:
-        """Says what is wrong, whoever has taken the request."""
+        """Says what is wrong, after its pause, whoever has taken the request."""
+        exchange = self._exchange
+        if not error.pause:
+            self._say_now(error)
+        elif self._connection.awaits(exchange):
+            exchange.answer, exchange.whole = b"", False  # what comes of the request meanwhile is not kept
+            exchange.pausing = asyncio.get_running_loop().call_later(error.pause, self._say_now, error)
+
+    def _say_now(self, error: HttpError) -> None:
+        self._exchange.answer, self._exchange.whole, self._exchange.pausing = None, True, None
         self._answer(*(grpc.refusal if self._exchange.head.is_grpc else refusal)(error))
         if error.closes:
             self._connection.finish()

@@ -50,6 +50,7 @@ class Reason(StrEnum):
     NO_INSTANCE_TYPES = "NoInstanceTypes"
     PROFILE_MISSING = "ProfileMissing"
     PROFILE_CONFLICT = "ProfileConflict"
+    VARIANT_MISMATCH = "VariantMismatch"
     LOAD_UNKNOWN = "LoadUnknown"
     COMPUTE_NOT_BOOKED = "ComputeNotBooked"
     PLANNER_FAILED = "PlannerFailed"

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from hetserve.api.base import ApiModel, ApiObject, Rule, keyed_by
 from hetserve.api.conditions import Condition
-from hetserve.api.scalars import DnsLabel, Money, Percentile, PositiveDuration, TypeName, distinct
+from hetserve.api.scalars import Money, Percentile, PositiveDuration, TypeName, distinct
 from hetserve.api.service.demand_source import MetricsSpec
 from hetserve.api.service.dispatch import DispatchSpec, DispatchStatus
 from hetserve.api.service.load import Load
@@ -23,20 +23,11 @@ from hetserve.api.service.scaling_status import (
     InstanceCount,
     TransitionStatus,
 )
+from hetserve.api.service.variants import ModelRef
 from hetserve.registry.planners import OBJECTIVES, PLANNERS, Objective, made_for
 
 NOT_OBSERVED: Final = -1
 """observedGeneration of a service that the operator has not seen."""
-
-
-class ModelRef(ApiModel):
-    """The model that a service serves."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule("self.name == oldSelf.name", "model.name is immutable: make a new service for another model"),
-    )
-
-    name: DnsLabel = Field(description="identity of the model in its namespace, for profiles and anti-affinity")
 
 
 class Slo(ApiModel):

@@ -90,8 +90,8 @@ def parse_documents(documents: Iterable[Document], errors: list[str] | None = No
             found.append(f"{document.at()}: {key[0]}/{key[2]} is there twice, first at {seen[key]}; keep one")
         seen.setdefault(key, document.at())
         objects.append(parsed)
-        if isinstance(parsed, ModelProfile) and parsed.spec.latency.warning:
-            notes.append(f"{document.at()}: {key[0]}/{key[2]}: {parsed.spec.latency.warning}")
+        if isinstance(parsed, ModelProfile) and parsed.spec.warning:
+            notes.append(f"{document.at()}: {key[0]}/{key[2]}: {parsed.spec.warning}")
     if found:
         raise ManifestError(found)
     return Manifests(

@@ -19,11 +19,13 @@ from hetserve.api.scalars import (
     Variation,
     distinct,
 )
+from hetserve.api.service.variants import MOST_VARIANTS
 from hetserve.base.humps import hump_words
 from hetserve.base.units import parse_duration
 from hetserve.registry.choices import SharingMode
 
 MAX_BATCH = 1_000_000
+_MAX_BATCH: Final = "largest batch that can be served; absent: the table's last, or no limit"
 MOST_CONFLICTS: Final = 16
 """Names of rivals that a status holds."""
 QUANTILES: Final = (("min", 0.0), ("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("max", 1.0))
@@ -135,6 +137,14 @@ class LatencySpec(ApiModel):
         return hump_words([entry.batch for entry in table], [parse_duration(entry.mean) for entry in table])
 
 
+class VariantLatency(ApiModel):
+    """Latency of one variant of the model."""
+
+    name: DnsLabel = Field(description="as spec.model.variants of services names it")
+    latency: LatencySpec
+    max_batch: int | None = Field(default=None, ge=1, le=MAX_BATCH, description=_MAX_BATCH)
+
+
 class InterferenceEntry(ApiModel):
     """What an instance of this profile does to another model that serves on the same GPU."""
 
@@ -149,6 +159,21 @@ class ModelProfileSpec(ApiModel):
     """Measured behaviour of one model on one instance type."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.latency) != has(self.variants)",
+            "exactly one of latency and variants must be set",
+            lambda s: (s.latency is None) != (s.variants is None),
+        ),
+        Rule(
+            "!has(self.variants) || !has(self.maxBatch)",
+            "maxBatch belongs into each of variants, not beside them",
+            lambda s: s.variants is None or s.max_batch is None,
+        ),
+        Rule(
+            "!has(self.switchTime) || has(self.variants)",
+            "switchTime needs variants: it is the time to change from one to another",
+            lambda s: s.switch_time is None or s.variants is not None,
+        ),
         Rule(
             "has(self.computeShare) == has(self.sharingMode)",
             "computeShare and sharingMode must be set together: a share holds for the mode that it was measured in",
@@ -168,12 +193,18 @@ class ModelProfileSpec(ApiModel):
 
     model: DnsLabel = Field(description="the model's name, as services give it in spec.model.name")
     instance_type: TypeName
-    latency: LatencySpec
-    max_batch: int | None = Field(
+    latency: LatencySpec | None = Field(default=None, description="of a model without variants: a table or a line")
+    max_batch: int | None = Field(default=None, ge=1, le=MAX_BATCH, description=_MAX_BATCH)
+    variants: Annotated[list[VariantLatency] | None, distinct(lambda v: v.name, "variant")] = Field(
         default=None,
-        ge=1,
-        le=MAX_BATCH,
-        description="largest batch that can be served; absent: the table's last, or no limit",
+        min_length=1,
+        max_length=MOST_VARIANTS,
+        description="latency of each variant of the model, instead of latency; all are of one instance, which holds "
+        "gpuMemory for them together",
+        json_schema_extra=keyed_by("name"),
+    )
+    switch_time: Duration | None = Field(
+        default=None, description="time for which an instance serves nothing as it changes variants; absent: none"
     )
     gpu_memory: Quantity | None = Field(
         default=None, description="GPU memory that an instance holds, for example 3Gi; absent: the whole GPU"
@@ -200,6 +231,19 @@ class ModelProfileSpec(ApiModel):
         default=None, max_length=32, description="when it was measured", json_schema_extra={"format": "date-time"}
     )
     source: str | None = Field(default=None, max_length=512, description="where the numbers come from")
+
+    @property
+    def latencies(self) -> dict[str, LatencySpec]:
+        """By variant; of a model without variants under the empty name."""
+        if self.latency is not None:
+            return {"": self.latency}
+        return {variant.name: variant.latency for variant in self.variants or ()}
+
+    @property
+    def warning(self) -> str:
+        """What is odd about tables, though they are valid; empty: nothing is."""
+        odd = {name: latency.warning for name, latency in self.latencies.items()}
+        return "; ".join(f"variant {name}: {text}" if name else text for name, text in odd.items() if text)
 
 
 class ModelProfileStatus(PlanInputStatus):

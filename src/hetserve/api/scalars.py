@@ -90,6 +90,7 @@ _MEAN_BATCH = Rule(
 )
 _POSITIVE_DECIMAL = Rule("double(self) > 0.0", "must be above 0, for example 16.5", lambda s: parse_ratio(s) > 0)
 _FACTOR = Rule("double(self) >= 1.0", "must be at least 1, for example 1.08", lambda s: parse_ratio(s) >= 1_000_000)
+_ACCURACY = Rule("double(self) <= 100.0", "must be at most 100, for example 79.44", lambda s: Decimal(s) <= 100)
 _TOLERANCE = Rule("double(self) < 1.0", "must be below 1, for example 0.1", lambda s: parse_ratio(s) < 1_000_000)
 Duration = Annotated[str, _scalar(DURATION_PATTERN, 32, "a duration, for example 350ms")]
 PositiveDuration = Annotated[
@@ -131,6 +132,11 @@ PositiveDecimal = Annotated[
     str, _scalar(RATIO_PATTERN, 13, "a decimal number above 0", _POSITIVE_DECIMAL), _checked(_POSITIVE_DECIMAL)
 ]
 Factor = Annotated[str, _scalar(RATIO_PATTERN, 13, "a decimal factor of at least 1", _FACTOR), _checked(_FACTOR)]
+Accuracy = Annotated[
+    str,
+    _scalar(RATIO_PATTERN, 13, "share of right answers in percent, for example 79.44", _ACCURACY),
+    _checked(_ACCURACY),
+]
 Tolerance = Annotated[
     str, _scalar(RATIO_PATTERN, 13, "a decimal share, from 0 to below 1", _TOLERANCE), _checked(_TOLERANCE)
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,17 +118,21 @@ Cell = tuple[str, str | None]
 
 
 def read_columns(
-    path: Path, most: int, wanted: Sequence[str], *more: Sequence[str]
+    path: Path, most: int, wanted: Sequence[str], *more: Sequence[str], bare: bool = False
 ) -> Iterator[tuple[str, list[Cell]]]:
     """Lines of a large file: the place of each, for errors, and its cells in the wanted column and in more.
 
     most: bytes. wanted, more: names of a column, of which the first that the header has counts, in either case; of
-    `more`, columns may be missing. Raises ValueError without the wanted one, or for what is no CSV; UnreadableError.
+    `more`, columns may be missing. bare: numbers without a header are of the wanted column. Raises ValueError without
+    the wanted one, or for what is no CSV; UnreadableError.
     """
     with read_lines(str(path), most) as file:
         rows = csv.DictReader(file)
         try:
             rows.fieldnames = columns = [name.strip().lower() for name in rows.fieldnames or []]
+            if bare and len(columns) == 1 and math.isfinite(number_or_nan(columns[0])):
+                yield f"{path}, line {rows.line_num}", [(wanted[0], columns[0])]
+                rows.fieldnames = columns = [wanted[0]]
             found = [next((name for name in names if name in columns), None) for names in (wanted, *more)]
             if found[0] is None:
                 raise ValueError(f"{path}: no column `{wanted[0]}`; columns are: {', '.join(columns) or 'none'}")

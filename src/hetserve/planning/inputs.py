@@ -82,7 +82,7 @@ def build_problem(
     types, profiles: all that exist; others' profiles are ignored. world: None: no cluster. sharing: None: the settings'
     sigma, and no instance runs. load: planned for instead of spec.load.expectedQPS. With spec.scaling, its saturation
     counts instead of the settings' threshold. Returns Unplannable with InstanceTypeNotFound, NoInstanceTypes,
-    ProfileMissing, ProfileConflict or LoadUnknown.
+    ProfileMissing, ProfileConflict, VariantMismatch or LoadUnknown.
     """
     settings = settings or PlanSettings()
     sharing = sharing or SharingRule(settings.max_slowdown)

@@ -13,6 +13,7 @@ from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import MiB, MicroDollarsPerHour, Percent, parse_money, quantity_to_mib, quantity_to_millicpu
 from hetserve.planning.problem import ResourceAmounts, TypeRefusal
 from hetserve.planning.tenancy import GpuDemand, SharingRule, exclusive, gpu_demand
+from hetserve.profiles.variants import as_served, mismatch
 
 DEFAULT_NAMESPACE = "default"
 _OF_PROFILES = (ConditionType.PLANNED, ConditionType.PROFILE_READY)
@@ -34,8 +35,8 @@ class Unplannable:
 class Offer:
     """One instance type with this model's profile.
 
-    price: of one instance, micro-dollars/h. demand: of one instance on its node and one GPU. gpu: how it has its GPU;
-    None on CPU types.
+    profile: as served (`as_served`). price: of one instance, micro-dollars/h. demand: of one instance on its node and
+    one GPU. gpu: how it has its GPU; None on CPU types.
     """
 
     type: InstanceType
@@ -83,7 +84,7 @@ def resolve_offers(
     """Types that the service may use, each with its one profile in the service's namespace.
 
     types, profiles: all. sharing: None: the default sigma, and no instance runs. Returns Unplannable with
-    InstanceTypeNotFound, NoInstanceTypes, ProfileMissing or ProfileConflict.
+    InstanceTypeNotFound, NoInstanceTypes, ProfileMissing, ProfileConflict or VariantMismatch.
     """
     by_name = {instance_type.metadata.name: instance_type for instance_type in types}
     own = _own_profiles(service, profiles)
@@ -103,6 +104,9 @@ def resolve_offers(
             "one, or take the type out"
         )
         return Unplannable(Reason.PROFILE_MISSING, message, _OF_PROFILES)
+    unfit = [why for name in wanted for one in own.get(name, ()) if (why := mismatch(service.spec.model, one))]
+    if unfit:
+        return Unplannable(Reason.VARIANT_MISMATCH, f"{'; '.join(unfit)} ({where})", _OF_PROFILES)
     return _make_offers(service, [by_name[name] for name in wanted], own, sharing or SharingRule())
 
 
@@ -170,7 +174,7 @@ def _offer(
     if own is None:
         why = f"no ModelProfile of model {service.spec.model.name} in this namespace"
         return TypeRefusal(instance_type.metadata.name, why)
-    profile = own[0]
+    profile = as_served(service.spec.model, own[0])
     spec = instance_type.spec
     gpu = gpu_demand(service, instance_type, profile, sharing)
     held = MiB(0) if gpu is None else gpu.memory

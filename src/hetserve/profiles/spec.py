@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from hetserve.api.model_profile import QUANTILES, ModelProfileSpec, TableEntry
+from hetserve.api.model_profile import QUANTILES, LatencySpec, ModelProfileSpec, TableEntry
 from hetserve.api.names import API_VERSION
 from hetserve.base.units import parse_duration
 from hetserve.profiles.fit import Fit, MeasuredBatch, thinned
@@ -17,17 +17,27 @@ _DIGITS = 7
 
 
 def profile_from_spec(spec: ModelProfileSpec) -> LatencyProfile:
-    """Latency profile of a valid spec, in which exactly one of table and linear is set."""
-    if spec.latency.linear is not None:
-        line = spec.latency.linear
+    """Latency profile of a valid spec, without variants or of one. Raises ValueError for several: none is chosen."""
+    if spec.variants is None:
+        assert spec.latency is not None  # noqa: S101  a valid spec has one of both
+        return profile_of(spec.latency, spec.max_batch)
+    if len(spec.variants) > 1:
+        raise ValueError(f"there are several variants, and none is chosen: {', '.join(spec.latencies)}")
+    return profile_of(spec.variants[0].latency, spec.variants[0].max_batch)
+
+
+def profile_of(latency: LatencySpec, max_batch: int | None) -> LatencyProfile:
+    """Latency profile of a valid latency, in which exactly one of table and linear is set."""
+    if latency.linear is not None:
+        line = latency.linear
         spread = _spread_of_variation(line.coefficient_of_variation)
-        return LinearProfile(parse_duration(line.intercept), parse_duration(line.slope), spec.max_batch, spread)
-    table = spec.latency.table or []
+        return LinearProfile(parse_duration(line.intercept), parse_duration(line.slope), max_batch, spread)
+    table = latency.table or []
     return TableProfile(
         tuple(e.batch for e in table),
         tuple(parse_duration(e.mean) for e in table),
         tuple(_spread_of_entry(e) for e in table),
-        spec.max_batch,
+        max_batch,
     )
 
 
@@ -44,13 +54,13 @@ def _spread_of_variation(coefficient: str | None) -> Spread | None:
     return None if coefficient is None else Spread.of_variation(float(coefficient))
 
 
-def profile_manifest(name: str, namespace: str, *, model: str, instance_type: str, latency: Json, source: str) -> Json:
-    """latency: its `table` or `linear`."""
+def profile_manifest(name: str, namespace: str, *, model: str, instance_type: str, source: str, **times: Any) -> Json:
+    """times: `latency`, with its `table` or `linear`, or `variants`."""
     return {
         "apiVersion": API_VERSION,
         "kind": "ModelProfile",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"model": model, "instanceType": instance_type, "latency": latency, "source": source[:512]},
+        "spec": {"model": model, "instanceType": instance_type, **times, "source": source[:512]},
     }
 
 

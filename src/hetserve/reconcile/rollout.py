@@ -23,6 +23,7 @@ from hetserve.planning.rates import RateEstimate, rate_estimate
 from hetserve.profiles import LatencyProfile, profile_from_spec
 from hetserve.profiles.latency import slowed
 from hetserve.profiles.sharing import ONE
+from hetserve.profiles.variants import as_served, mismatch
 from hetserve.reconcile.cluster.api_messages import exceeds_quota, replica_failure
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.deployments.build import Applied, manifest_digest, with_surge
@@ -183,9 +184,9 @@ class ServiceRate:
         spec, place = service.spec, namespace_of(service)
         mine = [p for p in self._snapshot.profiles if (p.spec.model, p.spec.instance_type) == (spec.model.name, name)]
         mine = [p for p in mine if namespace_of(p) == place]
-        if len(mine) != 1:
+        if len(mine) != 1 or mismatch(spec.model, mine[0]):
             return None
-        profile = profile_from_spec(mine[0].spec)
+        profile = profile_from_spec(as_served(spec.model, mine[0]).spec)
         return slowed(profile, self._snapshot.settings.max_slowdown / ONE) if self._shares(name) else profile
 
     def _shares(self, name: str) -> bool:

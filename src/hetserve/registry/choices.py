@@ -10,16 +10,23 @@ class Arrivals(StrEnum):
     """How queries arrive.
 
     EXPONENTIAL: a Poisson process. INTEGER_POISSON: Kairos's artifact, each gap a Poisson-distributed number of
-    milliseconds. RECORDED: recorded times, stretched to the rate.
+    milliseconds. RECORDED: recorded times, stretched to the rate. BURSTY, RAMP: of `hetserve.simulation.arrivals`.
     """
 
     EXPONENTIAL = "exponential"
     INTEGER_POISSON = "integer-poisson"
     RECORDED = "recorded"
+    BURSTY = "bursty"
+    RAMP = "ramp"
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the rate is the same all the time."""
+        return self not in (Arrivals.RECORDED, Arrivals.RAMP)
 
 
 DRAWN_ARRIVALS: Final = (Arrivals.EXPONENTIAL, Arrivals.INTEGER_POISSON)
-"""Without a recording; the first is the default."""
+"""At any rate, without a recording; the first is the default."""
 
 FitKind = Literal["auto", "linear", "table"]
 """`auto`: whichever the samples support."""

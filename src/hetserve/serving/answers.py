@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from hetserve.compiled import njit_inner
+from hetserve.serving.joined import complete_joined, note_arrived
 from hetserve.serving.progress import begin, count_late, end, log_end
 from hetserve.serving.state import DROPPED, EngineState, WaitingRows
 
@@ -38,6 +39,8 @@ def enqueue(query: int, state: EngineState) -> int:
     waiting.arrivals[tail] = queries.arrival[query]
     waiting.deadlines[tail] = queries.deadline[query]
     waiting.ends[service, 1] = tail + 1
+    if state.tables.joining.orders[service]:
+        note_arrived(query, service, state)
     return service
 
 
@@ -45,6 +48,10 @@ def enqueue(query: int, state: EngineState) -> int:
 def complete(now: float, slot: int, state: EngineState) -> int:
     """Ends what an instance serves and starts the next in its line; returns its service."""
     queries, instances = state.queries, state.instances
+    service: int = instances.service[slot]
+    if state.tables.joining.orders[service]:
+        complete_joined(now, slot, state)
+        return service
     end(now, slot, state)
     query = instances.line[slot, 0]
     if query >= 0:
@@ -56,7 +63,6 @@ def complete(now: float, slot: int, state: EngineState) -> int:
         else:
             instances.pending[slot] -= state.tables.mean[instances.kind[slot], queries.size[query]]
         begin(now, query, slot, state)
-    service: int = instances.service[slot]
     return service
 
 

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, NoReturn
 
 import numpy as np
 
+from hetserve.dispatch.joining import JoiningPolicy
 from hetserve.dispatch.kernel import Integers
 from hetserve.serving import layout
 from hetserve.serving.answers import contract_error
@@ -44,7 +45,9 @@ class Dispatcher:
     """
 
     def __init__(self, service: Service) -> None:
-        """No queries and no instances, at time 0."""
+        """No queries and no instances, at time 0. Raises TypeError for a joining policy."""
+        if isinstance(service.policy, JoiningPolicy):
+            raise TypeError(f"{service.name}: joining policy {service.policy.name}: must be one that pairs queries")
         self.service = service
         self._ranks = np.argsort(service.system.order)
         self._state = layout.blank_state([service])

@@ -12,14 +12,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from hetserve.compiled import Passing, njit_inner, specialise
 from hetserve.dispatch.interface import Policy
-from hetserve.dispatch.kernel import Floats, Integers, Kernel, KernelArguments, ModelArrays, QueueArrays, WorkerArrays
+from hetserve.dispatch.joining import JoiningPolicy
+from hetserve.dispatch.joining import kernel as joining
+from hetserve.dispatch.kernel import Floats, Integers, KernelArguments, ModelArrays, QueueArrays, WorkerArrays
 from hetserve.serving.answers import ENDLESS_WAKING, apply, complete, enqueue
 from hetserve.serving.clients import next_arrival, take_arrival
 from hetserve.serving.events import NO_EVENT, Event, note_sent, take_event
+from hetserve.serving.joined import apply_joined, desk_of
 from hetserve.serving.progress import refresh
 from hetserve.serving.state import ENDED, TO_DECIDE, TOUCHED, WAKES, EngineState
 
@@ -95,7 +98,7 @@ def _after(service: int, event: int, most_ended: int, state: EngineState) -> int
 
 
 @njit_inner
-def _desk_of(service: int, state: EngineState) -> tuple[WorkerArrays, KernelArguments]:
+def _pairing_desk(service: int, state: EngineState) -> tuple[WorkerArrays, KernelArguments]:
     """What the policy of a service is asked with."""
     tables, instances = state.tables, state.instances
     first, last = state.slots[service], state.slots[service + 1]
@@ -109,6 +112,21 @@ def _desk_of(service: int, state: EngineState) -> tuple[WorkerArrays, KernelArgu
         tables.slo[service],
     )
     return workers, KernelArguments(model, tables.parameters[service], state.scratch, state.answer)
+
+
+@njit_inner
+def _is_instant_over(service: int, state: EngineState) -> bool:
+    """Whether nothing more arrives now. Else the service is to decide when all has, so that it can join it."""
+    now = state.course.clock[0]
+    if not state.tables.joining.orders[service] or next_arrival(state) > now:
+        return True
+    state.waiting.wake_at[service] = now
+    return False
+
+
+@njit_inner
+def _always(service: int, state: EngineState) -> bool:  # noqa: ARG001
+    return True
 
 
 def _run(words: Integers, until: float, most_ended: int, kernel: int, event: Event) -> int:
@@ -129,7 +147,7 @@ def _run(words: Integers, until: float, most_ended: int, kernel: int, event: Eve
             service = _next_event(until, state)
             if service < 0:
                 return FINISHED
-        if _is_called(service, state):
+        if _is_called(service, state) and _is_ripe(service, state):
             if tables.kernels[service] != kernel:
                 counts[TO_DECIDE] = service
                 return OTHER_KERNEL
@@ -144,7 +162,7 @@ def _run(words: Integers, until: float, most_ended: int, kernel: int, event: Eve
                 if sent + dropped == 0:
                     waiting.wake_at[service] = asked if asked > now else math.inf
                     break
-                fault = apply(now, service, sent, dropped, state)
+                fault: int = _apply(now, service, sent, dropped, state)
                 if fault < 0:
                     return fault
         status = _after(service, event[0], most_ended, state)
@@ -162,7 +180,7 @@ def _missing(*arguments: object) -> Any:
     raise NotImplementedError
 
 
-_decide = _read = _write = _missing
+_decide = _apply = _desk_of = _is_ripe = _read = _write = _missing
 """Bound in each compiled copy."""
 
 
@@ -174,15 +192,25 @@ class Engine(NamedTuple):
     room: int
 
 
-def engine_of(policy: Policy, state: EngineState) -> Engine:
-    """The loop compiled for a policy's kernel, for states with arrays like those of this one."""
+def engine_of(policy: Policy | JoiningPolicy, state: EngineState) -> Engine:
+    """The loop compiled for a policy's kernel, for states with arrays like those of this one.
+
+    All joining policies have one loop.
+    """
+    if isinstance(policy, JoiningPolicy):
+        return _compiled("joining", joining.decide, Passing.of(state))
     return _compiled(policy.name, policy.kernel, Passing.of(state))
 
 
 @cache
-def _compiled(name: str, kernel: Kernel, passing: Passing) -> Engine:
-    run = specialise(_run, f"run_{name}_{passing.digest}", _decide=kernel, _read=passing.read())
+def _compiled(name: str, kernel: Callable[..., tuple[int, int, float]], passing: Passing) -> Engine:
+    bound = _JOINING if kernel is joining.decide else _PAIRING
+    run = specialise(_run, f"run_{name}_{passing.digest}", _decide=kernel, _read=passing.read(), **bound)
     return Engine(run, _packing(passing), passing.room)
+
+
+_PAIRING: Final = {"_apply": apply, "_desk_of": _pairing_desk, "_is_ripe": _always}
+_JOINING: Final = {"_apply": apply_joined, "_desk_of": desk_of, "_is_ripe": _is_instant_over}
 
 
 @cache

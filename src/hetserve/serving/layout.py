@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from hetserve.dispatch import Policy
+from hetserve.dispatch.joining import JoiningPolicy, Variant
+from hetserve.dispatch.joining.arrays import CELLS
+from hetserve.dispatch.joining.interface import BIN, BY_BIN, BY_DEADLINE
 from hetserve.dispatch.kernel import AnswerArrays, Flags, Floats, Integers, Scratch
 from hetserve.serving.services import Service
 from hetserve.serving.state import (
@@ -23,6 +27,7 @@ from hetserve.serving.state import (
     EngineState,
     GpuRows,
     InstanceRows,
+    JoiningTables,
     MissRows,
     QueryRows,
     Tables,
@@ -32,6 +37,7 @@ from hetserve.serving.state import (
     joined,
     taken,
 )
+from hetserve.serving.variants import VariantSystem
 
 
 def blank_state(services: Sequence[Service]) -> EngineState:
@@ -47,7 +53,7 @@ def blank_state(services: Sequence[Service]) -> EngineState:
         _regions([none] * n, slots[1:], queries, np.full(n, math.inf)),
         _gpu_rows(instances, 0),
         unlimited(n),
-        Course(np.zeros(1), counts, none, none, none),
+        Course(np.zeros(1), counts, none, none, none, np.zeros((n, CELLS), np.int64), np.zeros(n, np.int64)),
         Scratch(np.zeros(0), none),
         AnswerArrays(np.zeros((0, 2), np.int64), none),
     )
@@ -69,19 +75,25 @@ def unlimited(services: int) -> MissRows:
 
 def tables_of(services: Sequence[Service]) -> Tables:
     """Tables of these services, in this order."""
-    kernels = list(dict.fromkeys(service.policy.kernel for service in services))
+    kernels = list(dict.fromkeys(service.kernel for service in services))
     models, served = [service.predicted for service in services], [service.system.served for service in services]
-    uses = [(service.name, service.use(name)) for service in services for name in service.system.types]
+    uses = [
+        (service.name, service.use(name))
+        for service in services
+        for name in service.system.types
+        for _ in range(service.system.rows_per_type)
+    ]
+    prepared = [service.prepared for service in services]
     sizes = max(len(model.batches) for model in models)
     return Tables(
-        kernels=np.array([kernels.index(service.policy.kernel) for service in services], np.int64),
-        eager=np.array([service.policy.acts_when_all_busy for service in services]),
+        kernels=np.array([kernels.index(service.kernel) for service in services], np.int64),
+        eager=np.array([isinstance(each.policy, Policy) and each.policy.acts_when_all_busy for each in services]),
         kinds=np.cumsum([0, *(len(model.types) for model in models)]),
         slo=np.array([service.system.slo for service in services], np.float64),
-        parameters=_padded([np.array([service.policy.parameters]) for service in services]),
+        parameters=_padded([np.array([one.parameters], np.float64) for one in prepared]),
         probabilities=np.array([latency.probabilities for latency in served], np.float64),
         batches=_padded([model.batches[None].astype(np.float64) for model in models], sizes),
-        mean=_padded([model.arrays.mean for model in models], sizes),
+        mean=_padded([one.times.reshape(-1, one.times.shape[-1]) for one in prepared], sizes),
         safe=_padded([model.arrays.safe for model in models], sizes),
         means=_padded([latency.means for latency in served], sizes),
         ratios=_padded([latency.ratios for latency in served], sizes),
@@ -89,6 +101,30 @@ def tables_of(services: Sequence[Service]) -> Tables:
         in_time=np.concatenate([model.arrays.in_time for model in models]),
         shares=np.array([use.share for _, use in uses], np.float64),
         harm=np.array([[causes.on(suffers) for _, causes in uses] for suffers, _ in uses], np.float64),
+        joining=_joining_tables(services, [one.window for one in prepared]),
+    )
+
+
+_PLAIN: Final = (Variant("", 0.0),)
+
+
+def _joining_tables(services: Sequence[Service], windows: Sequence[float]) -> JoiningTables:
+    """windows: of arrivals, by service [s], 0: none."""
+    systems = [service.system for service in services]
+    policies = [one.policy if isinstance(one.policy, JoiningPolicy) else None for one in services]
+    variants = [one.variants if isinstance(one, VariantSystem) else _PLAIN for one in systems]
+    by_kind = [each for one, known in zip(systems, variants, strict=True) for each in known * len(one.types)]
+    switches = [one.switches if isinstance(one, VariantSystem) else np.zeros(len(one.types)) for one in systems]
+    return JoiningTables(
+        orders=np.array([one.order if one else 0 for one in policies], np.int64),
+        rules=np.array([one.rule if one else 0 for one in policies], np.int64),
+        drops=np.array([one is not None and one.drops for one in policies]),
+        variants=np.array([one.rows_per_type for one in systems], np.int64),
+        graces=np.array([one.grace if isinstance(one, VariantSystem) else 0.0 for one in systems]),
+        widths=np.array([window / CELLS if window > 0 else math.inf for window in windows]),
+        accuracies=np.array([one.accuracy for one in by_kind], np.float64),
+        utilities=np.array([one.utility for one in by_kind], np.float64),
+        switches=np.concatenate([np.repeat(s, one.rows_per_type) for s, one in zip(switches, systems, strict=True)]),
     )
 
 
@@ -172,7 +208,7 @@ def _regions(waits: Sequence[Integers], coming: Integers, queries: QueryRows, wa
     return new
 
 
-def with_desk(state: EngineState, policies: Sequence[Policy], room: int) -> EngineState:
+def with_desk(state: EngineState, policies: Sequence[Policy | JoiningPolicy], room: int) -> EngineState:
     """What policies write to, large enough for each service. room: most queries that wait at once."""
     workers = np.maximum(np.diff(state.slots), 1).tolist()
     asked = [policy.scratch(n, room) for policy, n in zip(policies, workers, strict=True)]
@@ -212,6 +248,18 @@ def line_of(state: EngineState, slot: int) -> list[int]:
     return held
 
 
+def served_by(state: EngineState, slot: int) -> list[int]:
+    """Queries that an instance serves, in the order in which they were joined."""
+    instances, queries = state.instances, state.queries
+    if not instances.busy[slot]:
+        return []
+    query = int(instances.query[slot])
+    served = [query]
+    while state.tables.joining.orders[instances.service[slot]] and (query := int(queries.next_in_line[query])) >= 0:
+        served.append(query)
+    return served
+
+
 def without_query(state: EngineState, query: int) -> None:
     """Takes a query that no instance serves out of its queue, or out of the line of an instance."""
     queries, instances, waiting = state.queries, state.instances, state.waiting
@@ -230,12 +278,12 @@ def without_query(state: EngineState, query: int) -> None:
 def without_instance(state: EngineState, slot: int) -> Integers:
     """Takes what an instance serves and what waits in its line from it, in this order; it is gone then."""
     queries, instances = state.queries, state.instances
-    served = instances.query[[slot]] if instances.busy[slot] else np.zeros(0, np.int64)
+    served = np.array(served_by(state, slot), np.int64)
     if instances.is_late[slot]:  # it was counted when it began
         state.misses.number[instances.service[slot]] -= served[0] >= state.misses.first[instances.service[slot]]
     instances.leaving[slot], instances.busy[slot], instances.query[slot] = True, False, -1
     ids, blank = np.concatenate((served, without_line(state, slot))), blank_queries(1)
-    for name in ("start", "instance", "work", "peak"):
+    for name in ("start", "instance", "work", "peak", "variant", "joined"):
         getattr(queries, name)[ids] = getattr(blank, name)[0]
     return ids
 
@@ -243,14 +291,18 @@ def without_instance(state: EngineState, slot: int) -> Integers:
 def put_back(
     state: EngineState, service: int, ids: Integers, room: int = 0, numbers: Integers | None = None
 ) -> EngineState:
-    """Queries wait again, at the place of their arrival.
+    """Queries wait again, at the place of their arrival, or of their deadline.
 
     room: for more queries, of each service. numbers: [id], the order of equal arrivals; default: the ids.
     """
     queries, waiting = state.queries, state.waiting
     waits = [waiting.ids[head:tail] for head, tail in waiting.ends]
     more = np.concatenate((waits[service], ids))
-    waits[service] = more[np.lexsort((more if numbers is None else numbers[more], queries.arrival[more]))]
+    in_order = more[np.lexsort((more if numbers is None else numbers[more], queries.arrival[more]))]
+    order, ranks = state.tables.joining.orders[service], queries.deadline[in_order]
+    if order in (BY_DEADLINE, BY_BIN):
+        in_order = in_order[np.argsort(np.floor(ranks / BIN) if order == BY_BIN else ranks, kind="stable")]
+    waits[service] = in_order
     return state._replace(waiting=_regions(waits, np.full(len(waits), room), queries, waiting.wake_at))
 
 
@@ -301,7 +353,8 @@ def revised(state: EngineState, tables: Tables, sizes: Sequence[Integers]) -> En
     for service, places in enumerate(sizes):
         mine = np.flatnonzero(queries.service == service)
         queries.size[mine] = places[queries.size[mine]]
-    instances.kind[:] = tables.kinds[instances.service] + instances.type
+    per_type = tables.joining.variants[instances.service]
+    instances.kind[:] = tables.kinds[instances.service] + instances.type * per_type + np.maximum(instances.variant, 0)
     known, services, misses = len(waiting.wake_at), len(tables.slo), unlimited(len(tables.slo))
     for old, new in zip(state.misses, misses, strict=True):
         new[:known] = old
@@ -312,4 +365,8 @@ def revised(state: EngineState, tables: Tables, sizes: Sequence[Integers]) -> En
     wake_at = np.append(waiting.wake_at, np.full(services - known, math.inf))
     wake_at[ends[:, 1] > ends[:, 0]] = state.course.clock[0]
     waiting = waiting._replace(ends=ends, wake_at=wake_at)
-    return state._replace(tables=tables, waiting=waiting, misses=misses)
+    recent, newest = np.zeros((services, CELLS), np.int64), np.zeros(services, np.int64)
+    kept = np.flatnonzero(tables.joining.widths[:known] == state.tables.joining.widths)
+    recent[kept], newest[kept] = state.course.recent[kept], state.course.newest[kept]
+    course = state.course._replace(recent=recent, newest=newest)
+    return state._replace(tables=tables, waiting=waiting, misses=misses, course=course)

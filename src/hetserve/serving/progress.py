@@ -37,26 +37,40 @@ def begin(now: float, query: int, slot: int, state: EngineState) -> None:
     """Starts serving a query on an idle instance."""
     tables, queries, instances = state.tables, state.queries, state.instances
     service, kind, size = instances.service[slot], instances.kind[slot], queries.size[query]
-    ratio = _ratio_of(queries.draw[query], tables.probabilities[service], tables.ratios[kind, size])
-    work = tables.means[kind, size] * ratio
+    work = work_of(queries.draw[query], service, kind, size, state)
     queries.start[query] = now
     queries.instance[query] = instances.id[slot]
     queries.work[query] = work
+    instances.query[slot], instances.batch[slot] = query, tables.batches[service, size]
+    if not set_going(now, work, slot, state):
+        instances.is_late[slot] = now + work > queries.deadline[query]
+        if instances.is_late[slot]:
+            count_late(query, state)
+
+
+@njit_inner
+def work_of(draw: float, service: int, kind: int, size: int, state: EngineState) -> float:
+    """Service time alone [s]. draw: uniform."""
+    tables = state.tables
+    work: float = tables.means[kind, size] * _ratio_of(draw, tables.probabilities[service], tables.ratios[kind, size])
+    return work
+
+
+@njit_inner
+def set_going(now: float, work: float, slot: int, state: EngineState) -> bool:
+    """An instance begins so much work [s alone] on its query; whether its end is unknown, as its GPU is shared."""
+    instances = state.instances
     instances.busy[slot] = True
-    instances.query[slot] = query
-    instances.batch[slot] = tables.batches[service, size]
     instances.remaining[slot] = work
     instances.since[slot] = now
     if instances.shares[slot]:
         instances.stretch[slot] = 0.0
         instances.done_at[slot] = math.inf
         _touch(instances.gpu[slot], state)
-        return
+        return True
     instances.stretch[slot] = 1.0
     instances.done_at[slot] = now + work
-    instances.is_late[slot] = now + work > queries.deadline[query]
-    if instances.is_late[slot]:
-        count_late(query, state)
+    return False
 
 
 @njit_inner
@@ -81,6 +95,12 @@ def end(now: float, slot: int, state: EngineState) -> None:
     if now > queries.deadline[query] and not instances.is_late[slot]:
         count_late(query, state)
     log_end(now, query, state)
+    set_idle(slot, state)
+
+
+@njit_inner
+def set_idle(slot: int, state: EngineState) -> None:
+    instances = state.instances
     instances.is_late[slot] = False
     instances.busy[slot] = False
     instances.query[slot] = -1

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hetserve.dispatch import LatencyModel, Policy
+from hetserve.dispatch.joining import JoiningPolicy
+from hetserve.dispatch.joining.interface import Prepared
+from hetserve.dispatch.joining.kernel import decide
 from hetserve.profiles.sharing import ONE, ComputeShare
 from hetserve.serving.system import System
+from hetserve.serving.variants import VariantSystem
 
 MEASURED_AT = 8.0
 """Batch of both neighbours at which a coefficient c counts in full [items]."""
@@ -53,6 +57,7 @@ UNMEASURED = ComputeUse()
 class Service:
     """One service: instance types that serve its model, its dispatch policy, and what its instances take by type.
 
+    A model of several variants is served under a joining policy, others under one that pairs queries with instances.
     uses: types that are left out are UNMEASURED. expected: {type: factor} on the service times that the policy
     predicts, for example the greatest slow-down that sharing may cause, 1 for types that are left out; the policy sees
     no neighbours, and queries take their own times.
@@ -60,11 +65,13 @@ class Service:
 
     name: str
     system: System
-    policy: Policy
+    policy: Policy | JoiningPolicy
     uses: Mapping[str, ComputeUse] = field(default_factory=dict)
     expected: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if isinstance(self.policy, JoiningPolicy) != isinstance(self.system, VariantSystem):
+            raise ValueError(f"{self.name}: policy {self.policy.name}: variants, and only they, need a joining policy")
         for unknown in sorted((self.uses.keys() | self.expected.keys()) - set(self.system.types)):
             raise ValueError(f"{self.name}: no instance type {unknown}; there are: {', '.join(self.system.types)}")
         for name, factor in self.expected.items():
@@ -80,9 +87,23 @@ class Service:
         given = self.system.predicted
         if not self.expected:
             return given
-        factors = np.array([self.expected.get(name, 1.0) for name in given.types])[:, None]
+        by_type = [self.expected.get(name, 1.0) for name in self.system.types]
+        factors = np.repeat(by_type, self.system.rows_per_type)[:, None]
         mean, safe = given.arrays.mean * factors, given.arrays.safe * factors
         return LatencyModel.of(given.types, given.batches.tolist(), mean, self.system.slo, safe, given.base)
+
+    @property
+    def kernel(self) -> Callable[..., tuple[int, int, float]]:
+        """The policy's; all joining policies have one."""
+        return decide if isinstance(self.policy, JoiningPolicy) else self.policy.kernel
+
+    @property
+    def prepared(self) -> Prepared:
+        """What the policy reads besides queue and instances."""
+        if not isinstance(self.policy, JoiningPolicy):
+            return Prepared(self.predicted.arrays.mean, self.policy.parameters)
+        assert isinstance(self.system, VariantSystem)  # noqa: S101  checked
+        return self.policy.prepare(self.system.model(self.predicted))
 
 
 @dataclass(frozen=True, slots=True)

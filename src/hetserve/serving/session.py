@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.dispatch.kernel import Flags, Floats, Integers
+from hetserve.dispatch.kernel import Flags, Floats, Integers, Scratch
 from hetserve.serving import layout
 from hetserve.serving.answers import contract_error
 from hetserve.serving.engine import OTHER_KERNEL, engine_of
@@ -24,7 +24,8 @@ class Outcomes(NamedTuple):
     """By query id; times in seconds, nan: not yet, or never.
 
     service: index. work: service time alone; (finish - start) / work is the query's stretch, peak the greatest that it
-    met. instance: id, WAITING, DROPPED or LOST. late: not served by its deadline; in a run that stopped, for certain.
+    met. instance: id, WAITING, DROPPED or LOST. variant, joined: of a service with variants, which one served it, and
+    the items that were served together. late: not served by its deadline; in a run that stopped, for certain.
     """
 
     service: Integers
@@ -35,6 +36,8 @@ class Outcomes(NamedTuple):
     instance: Integers
     work: Floats
     peak: Floats
+    variant: Integers
+    joined: Integers
     late: Flags
 
 
@@ -68,9 +71,10 @@ class Session:
     def _take(self, services: Sequence[Service]) -> None:
         self.services = tuple(services)
         self._index = {service.name: s for s, service in enumerate(services)}
-        self._ranks = np.concatenate([np.argsort(service.system.order) for service in services])
+        systems = [service.system for service in services]
+        self._ranks = np.concatenate([np.repeat(np.argsort(one.order), one.rows_per_type) for one in systems])
         # In the order of Tables.kernels.
-        self._policies = list({service.policy.kernel: service.policy for service in services}.values())
+        self._policies = list({service.kernel: service.policy for service in services}.values())
         self._engines = [engine_of(policy, self._state) for policy in self._policies]
         self._words = np.zeros(self._engines[0].room, np.int64)
         self._is_seated = self._has_room = False
@@ -99,7 +103,8 @@ class Session:
         new, tables = blank_instances(len(added)), self._state.tables
         new.id[:] = ids
         for row, (instance, (service, kind)) in enumerate(zip(added, kinds, strict=True)):
-            new.service[row], new.type[row], new.kind[row] = service, kind, tables.kinds[service] + kind
+            new.service[row], new.type[row] = service, kind
+            new.kind[row] = tables.kinds[service] + kind * tables.joining.variants[service]
             new.gpu[row] = self._gpus.setdefault(instance.gpu, len(self._gpus))
             self._call(service)
         self.instances += added
@@ -169,15 +174,25 @@ class Session:
         return tuple(self.services[self._service(service)].system.served.batches.tolist())
 
     def arrive(
-        self, service: str, times: NDArray[np.float64], sizes: NDArray[np.int64], draws: NDArray[np.float64]
+        self,
+        service: str,
+        times: NDArray[np.float64],
+        sizes: NDArray[np.int64],
+        draws: NDArray[np.float64],
+        slos: NDArray[np.float64] | None = None,
     ) -> range:
         """Queries of a service that are to come; returns their ids.
 
         times: seconds, from now on, in any order. sizes: index into the service's batches. draws: uniform, of the
-        service time. Raises ValueError for a time before now, or a size or draw out of range.
+        service time. slos: seconds to their deadlines, not positive: missed before; default: the service's. Raises
+        ValueError for a time before now, a size or draw out of range, or an SLO that is not finite.
         """
+        if slos is not None and not (len(slos) == len(times) and bool(np.isfinite(slos).all())):
+            raise ValueError(f"{service}: SLOs of {len(times)} queries: need as many finite numbers of seconds")
         ids = self._add(service, ("time", times, self.now), sizes, draws)
         place = slice(ids.start, ids.stop)
+        if slos is not None:
+            self._state.queries.deadline[place] = slos
         self._state.queries.arrival[place] = times
         self._state.queries.deadline[place] += times
         self._plan(np.arange(ids.start, ids.stop))
@@ -333,7 +348,8 @@ class Session:
         finish, instances = rows.finish, self._state.instances
         if self.stopped:
             finish = finish.copy()
-            finish[instances.query[instances.busy]] = instances.done_at[instances.busy]
+            for slot in np.flatnonzero(instances.busy).tolist():
+                finish[layout.served_by(self._state, slot)] = instances.done_at[slot]
         rows = rows._replace(finish=finish)
         late = (finish > rows.deadline) | (rows.instance <= DROPPED) if self.stopped else ~(finish <= rows.deadline)
         return Outcomes._make((*(getattr(rows, name)[which] for name in Outcomes._fields[:-1]), late[which]))
@@ -343,6 +359,11 @@ class Session:
         ended = self.outcome(self._state.course.ended[: self._state.course.counts[ENDED]])
         self.forget()
         return ended
+
+    @property
+    def scratch(self) -> Scratch:
+        """What policies wrote since instances or queries last changed: one that is trained leaves its record there."""
+        return self._state.scratch
 
     def _service(self, name: str) -> int:
         if name not in self._index:
@@ -363,7 +384,7 @@ class Session:
 def _sizes_within(old: Service, new: Service) -> Integers:
     """[old size] index among the new ones. Raises ValueError if the new service is another, or lacks a size."""
     types, batches = old.system.types, old.system.served.batches
-    if new.name != old.name or new.system.types[: len(types)] != types:
+    if new.name != old.name or new.system.types[: len(types)] != types or type(new.system) is not type(old.system):
         raise ValueError(f"{new.name}: in the place of {old.name} with {', '.join(types)}, which must stay, first")
     if not np.isin(batches, new.system.served.batches).all():
         raise ValueError(f"{new.name}: its batch sizes must stay: {', '.join(map(str, batches))}")

@@ -1,7 +1,7 @@
 """Data of the engine, as arrays: tables that stay, and rows of queries, instances, queues and GPUs.
 
-A *kind* is an instance type of one service; a *slot* is an instance's place in the rows. The active instances of
-service s are in slots[s]:slots[s + 1]; those that drain come after all services.
+A *kind* is an instance type of one service, or one of its variants on that type; a *slot* is an instance's place in the
+rows. The active instances of service s are in slots[s]:slots[s + 1]; those that drain come after all services.
 """
 
 from __future__ import annotations
@@ -19,6 +19,25 @@ UPCOMING, PLANNED, ENDED, TOUCHED, TO_DECIDE, WAKES, RELEASED, SENT = range(8)
 """Places in Course.counts."""
 COUNTS: Final = 8
 UNLIMITED: Final = 1 << 62
+
+
+class JoiningTables(NamedTuple):
+    """What stays of services whose queries are joined.
+
+    By service: order of the queue, 0: its queries are not joined; rule; whether hopeless queries are dropped; variants;
+    seconds from the deadline until an answer is worth nothing; width of a part of the window of arrivals [s]. By kind:
+    percent; worth; seconds until the variant serves.
+    """
+
+    orders: Integers
+    rules: Integers
+    drops: Flags
+    variants: Integers
+    graces: Floats
+    widths: Floats
+    accuracies: Floats
+    utilities: Floats
+    switches: Floats
 
 
 class Tables(NamedTuple):
@@ -45,6 +64,7 @@ class Tables(NamedTuple):
     in_time: Integers
     shares: Floats
     harm: Floats
+    joining: JoiningTables
 
 
 class QueryRows(NamedTuple):
@@ -53,6 +73,8 @@ class QueryRows(NamedTuple):
     draw: uniform, of the service time. work: service time of the instance alone. peak: greatest stretch while it was
     served. instance: id, or WAITING, DROPPED, LOST. follower: query that its client sends `think` seconds after the
     answer, 0: none, as no client's first. Until it is sent, its arrival is nan and its deadline counts from there.
+    joined: items that it was served with, its own among them, by this variant (0 as well where there are none);
+    next_in_line chains these queries.
     """
 
     service: Integers
@@ -68,10 +90,15 @@ class QueryRows(NamedTuple):
     peak: Floats
     follower: Integers
     think: Floats
+    variant: Integers
+    joined: Integers
 
 
 class InstanceRows(NamedTuple):
     """Instances by slot. type: within the service. pending: predicted work in line. line: first and last query in line.
+
+    kind: that of its variant, the one of the last batch; -1: none yet. query: that it serves, the first of those that
+    are joined.
 
     remaining: work left [s alone] at the time `since`; stretch: since then, 0: not known yet. done_at: end at this
     stretch. shares: others are on its GPU. is_late: what it serves is counted as late already.
@@ -81,6 +108,7 @@ class InstanceRows(NamedTuple):
     service: Integers
     kind: Integers
     type: Integers
+    variant: Integers
     gpu: Integers
     leaving: Flags
     shares: Flags
@@ -128,7 +156,8 @@ class MissRows(NamedTuple):
 class Course(NamedTuple):
     """Where the run is. clock [1]: seconds. agenda: queries to come, in order; ended: queries in order of their end.
 
-    released: heap of the followers that were sent, by arrival and id.
+    released: heap of the followers that were sent, by arrival and id. recent [service, part], newest [service]: items
+    that arrived in the last parts of time (`RecentArrivals`).
     """
 
     clock: Floats
@@ -136,6 +165,8 @@ class Course(NamedTuple):
     agenda: Integers
     ended: Integers
     released: Integers
+    recent: Integers
+    newest: Integers
 
 
 class EngineState(NamedTuple):
@@ -155,7 +186,10 @@ class EngineState(NamedTuple):
 
 Rows = TypeVar("Rows", QueryRows, InstanceRows)
 _INTEGERS: Final = frozenset(
-    ("size", "next_in_line", "instance", "follower", "id", "service", "kind", "type", "gpu", "line", "query")
+    (
+        *("size", "next_in_line", "instance", "follower", "id", "service", "kind", "type", "gpu", "line", "query"),
+        *("variant", "joined"),
+    )
 )
 _FLAGS: Final = frozenset(("leaving", "shares", "is_late", "busy"))
 
@@ -180,8 +214,8 @@ def blank_instances(n: int) -> InstanceRows:
     """Idle ones."""
     blank = _zeros(InstanceRows, n)
     blank.done_at.fill(math.inf)
-    for queries in (blank.line, blank.query):
-        queries.fill(-1)
+    for none in (blank.line, blank.query, blank.variant):
+        none.fill(-1)
     return blank
 
 

@@ -69,6 +69,11 @@ class System:
         return self.predicted.types
 
     @property
+    def rows_per_type(self) -> int:
+        """Rows of the tables that a type has: one for each variant."""
+        return 1
+
+    @property
     def slo(self) -> float:
         return self.predicted.arrays.slo
 

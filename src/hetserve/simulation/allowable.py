@@ -18,7 +18,6 @@ from typing import Final
 import numpy as np
 
 from hetserve.dispatch import Policy
-from hetserve.registry.choices import Arrivals
 from hetserve.serving.state import DROPPED
 from hetserve.serving.system import System
 from hetserve.simulation.criteria import Criterion, PerSeed
@@ -89,7 +88,7 @@ class TrialSetup:
             ratios.append(int(outcome.late[self.warm_up :].sum()) / counted)
             if ratios[-1] > hopeless + 1e-12:
                 return RateTrial(rate, tuple(ratios), max(ratios), passed=False)
-            if self.criterion.steady and work.arrivals is not Arrivals.RECORDED:
+            if self.criterion.steady and work.arrivals.is_steady:
                 backlogs.append(backlog_of(outcome.arrival, outcome.finish, outcome.instance == DROPPED))
                 if grows(backlogs, len(works)):
                     return RateTrial(rate, tuple(ratios), max(ratios), passed=False, unstable=True)

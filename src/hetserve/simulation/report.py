@@ -202,7 +202,9 @@ def _uses(run: Session, system: System, whole: Outcomes, duration: float) -> tup
     name, types = run.services[whole.service[0]].name, system.types
     kinds = [types.index(one.type) if one.service == name else -1 for one in run.instances]
     by = np.array([*kinds, -1])[np.maximum(whole.instance, -1)]
-    seconds = np.nan_to_num(whole.finish - whole.start)
+    # Of queries that are joined each has the part of its items.
+    part = np.where(whole.joined > 0, (whole.size + 1) / np.maximum(whole.joined, 1), 1.0)
+    seconds = np.nan_to_num(whole.finish - whole.start) * part
     uses = []
     for kind, type_name in enumerate(types):
         instances, mine = kinds.count(kind), by == kind

@@ -23,7 +23,7 @@ def simulate(
 ) -> RunReport:
     """Runs one service alone, and reports. Arguments and errors as of `run_alone`."""
     run = run_alone(system, counts, policy, workload, rate, warm_up=warm_up)
-    since = None if workload.arrivals is Arrivals.RECORDED else 0.0
+    since = 0.0 if workload.arrivals.is_steady else None
     return report_of(run, system, range(len(workload)), warm_up, since)
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,15 @@ from hetserve.base.csv_rows import read_columns
 from hetserve.base.units import number_or_nan
 from hetserve.demand import BatchMix
 from hetserve.demand.batches import whole_number
-from hetserve.registry.choices import Arrivals
+from hetserve.registry.choices import DRAWN_ARRIVALS, Arrivals
+from hetserve.simulation.arrivals import Traced
 
 if TYPE_CHECKING:
     from hetserve.serving.session import Session
 
 MOST_BYTES: Final = 128 << 20
 """Ten million queries."""
-_TIMES: Final = ("time", "arrival", "timestamp")
+_TIMES: Final = ("time", "arrival", "timestamp", "time_s", "arrival_s")
 _BATCHES: Final = ("batch", "batch_bin")
 
 
@@ -36,11 +37,13 @@ class Recording:
     times: tuple[float, ...]
     batches: tuple[int, ...] | None = None
 
+    kind: ClassVar = Arrivals.RECORDED
+
     def __len__(self) -> int:
         return len(self.times)
 
-    @property
-    def rate(self) -> float:
+    def rate(self, queries: int = 0) -> float:  # noqa: ARG002  as of arrivals that are drawn
+        """Mean queries/s."""
         return (len(self.times) - 1) / (self.times[-1] - self.times[0])
 
     @property
@@ -49,19 +52,19 @@ class Recording:
 
 
 def read_recording(path: Path) -> Recording:
-    """Recording from a CSV file with columns `time` [s] and, optionally, `batch` [items].
+    """Recording from a CSV file with columns `time` [s] and, optionally, `batch` [items], or with a time on each line.
 
     Raises ValueError, with file, line, column and value; UnreadableError.
     """
     times: list[float] = []
     batches: list[int] = []
-    for where, (time, *batch) in read_columns(path, MOST_BYTES, _TIMES, _BATCHES):
+    for where, (time, *batch) in read_columns(path, MOST_BYTES, _TIMES, _BATCHES, bare=True):
         times.append(_time(where, *time, times[-1] if times else -math.inf))
         batches += [whole_number(where, *cell) for cell in batch]
     if len(times) < 2 or times[-1] == times[0]:
         raise ValueError(f"{path}: {len(times)} lines; at least two queries at different times are needed")
     recording = Recording(tuple(times), tuple(batches) or None)
-    if not 0 < recording.rate < math.inf:
+    if not 0 < recording.rate() < math.inf:
         raise ValueError(f"{path}: from {times[0]:g} to {times[-1]:g} s is no span of time that can be replayed")
     return recording
 
@@ -118,7 +121,7 @@ class Workload:
 
 
 def draw_workload(
-    mix: BatchMix, queries: int, seed: int, arrivals: Arrivals | Recording = Arrivals.EXPONENTIAL
+    mix: BatchMix, queries: int, seed: int, arrivals: Arrivals | Recording | Traced = Arrivals.EXPONENTIAL
 ) -> Workload:
     """Workload of `queries` queries; each kind of draw has its own random stream.
 
@@ -128,17 +131,16 @@ def draw_workload(
         return record_workload(arrivals.times, arrivals.batches or mix, seed)
     if queries < 1:
         raise ValueError(f"queries {queries}: at least one is needed")
-    if arrivals is Arrivals.RECORDED:
-        raise ValueError("recorded arrivals are not drawn; give the recording")
     gaps, sizes, services = _streams(seed)
-    return Workload(
-        arrivals,
-        mix.batches,
-        draw_sizes(mix, sizes, queries),
-        gaps.random(queries) if arrivals is Arrivals.INTEGER_POISSON else gaps.standard_exponential(queries),
-        services.random(queries),
-        seed,
-    )
+    if not isinstance(arrivals, Arrivals):
+        kind = arrivals.kind
+        drawn = np.diff(arrivals.times(queries, gaps), prepend=0.0) * arrivals.rate(queries)
+    elif arrivals in DRAWN_ARRIVALS:
+        kind = arrivals
+        drawn = gaps.random(queries) if kind is Arrivals.INTEGER_POISSON else gaps.standard_exponential(queries)
+    else:
+        raise ValueError(f"{arrivals} arrivals are not drawn by their name; give the recording or the numbers")
+    return Workload(kind, mix.batches, draw_sizes(mix, sizes, queries), drawn, services.random(queries), seed)
 
 
 def record_workload(times: Sequence[float], batches: Sequence[int] | BatchMix, seed: int) -> Workload:

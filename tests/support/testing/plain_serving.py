@@ -15,8 +15,13 @@ from typing import Any
 import numpy as np
 
 from hetserve.dispatch import LatencyModel
+from hetserve.dispatch.joining import JoiningPolicy
+from hetserve.dispatch.joining.interface import BY_DEADLINE
 from hetserve.serving.services import GpuInstance, Service
+from hetserve.serving.system import System
+from hetserve.serving.variants import VariantSystem
 from testing.deciding import DispatchSnapshot, Query, Worker, decide
+from testing.plain_joining import JoiningScene, JoiningWorker, WaitingQuery
 
 WAITING, DROPPED, LOST = -1, -2, -3
 _END, _ARRIVAL, _WAKE = range(3)
@@ -38,6 +43,8 @@ class PlainQuery:
     instance: int = WAITING
     work: float = math.nan
     peak: float = 0.0
+    variant: int = 0
+    joined: int = 0
     think: float = 0.0
     then: PlainQuery | None = None
     has_ended: bool = False
@@ -51,6 +58,9 @@ class PlainInstance:
     tenant: PlainTenant
     seat: GpuInstance
     serving: PlainQuery | None = None
+    together: list[PlainQuery] = field(default_factory=list)
+    """All that it serves, if its service joins queries; the first is `serving`."""
+    variant: int = -1
     line: list[PlainQuery] = field(default_factory=list)
     leaving: bool = False
     shares: bool = False
@@ -71,6 +81,8 @@ class PlainTenant:
     service: Service
     predicted: LatencyModel
     queue: list[PlainQuery] = field(default_factory=list)
+    arrived: list[tuple[float, int]] = field(default_factory=list)
+    """When so many items did."""
     wake_at: float = math.inf
     late: int = 0
     most_late: float = math.inf
@@ -115,22 +127,27 @@ class PlainServing:
         one = self._instances[number]
         if one.leaving and one.serving is None:
             return []
-        held = [query for query in (one.serving, *one.line) if query is not None]
+        served = one.together or ([] if one.serving is None else [one.serving])
+        held = [*served, *one.line]
         one.tenant.late -= one.is_late and held[0].id >= one.tenant.first
-        one.serving, one.line, one.leaving = None, [], True
+        one.serving, one.together, one.line, one.leaving = None, [], [], True
         for query in held:
             query.start, query.instance, query.work, query.peak = math.nan, WAITING, math.nan, 0.0
+            query.variant = query.joined = 0
         if requeue:
             one.tenant.queue = sorted([*one.tenant.queue, *held], key=lambda query: (query.arrival, query.id))
+            put_in_order(one.tenant)
         else:
             self._end_unserved(held, LOST)
         self._call(one.tenant)
         return [query.id for query in held]
 
-    def arrive(self, name: str, times: Any, sizes: Any, draws: Any) -> range:
+    def arrive(self, name: str, times: Any, sizes: Any, draws: Any, slos: Any = None) -> range:
         first = len(self.queries)
-        for time, size, draw in zip(times.tolist(), sizes.tolist(), draws.tolist(), strict=True):
-            self._send(self._query(name, size, draw), time)
+        for k, (time, size, draw) in enumerate(zip(times.tolist(), sizes.tolist(), draws.tolist(), strict=True)):
+            query = self._query(name, size, draw)
+            query.deadline = query.deadline if slos is None else slos[k]
+            self._send(query, time)
         return range(first, len(self.queries))
 
     def attend(self, name: str, thinks: Any, sizes: Any, draws: Any) -> range:
@@ -244,6 +261,8 @@ class PlainServing:
             query = self._to_come.pop(0)
             tenant = query.tenant
             tenant.queue.append(query)
+            tenant.arrived.append((at, query.batch))
+            put_in_order(tenant)
         else:
             tenant = self.tenants[number]
         tenant.wake_at = math.inf
@@ -265,6 +284,12 @@ class PlainServing:
             self._count_late(query)
         self._answer(query)
         one.serving, one.is_late, one.done_at = None, False, math.inf
+        for other in one.together[1:]:
+            other.finish, other.peak = self.now, query.peak
+            if self.now > other.deadline:
+                self._count_late(other)
+            self._answer(other)
+        one.together = []
         if one.line:
             one.free_at = self.now + one.pending
             first = one.line.pop(0)
@@ -324,7 +349,7 @@ class PlainServing:
             use = other.tenant.service.use(other.seat.type)
             used += use.share
             if other is not one:
-                slowed += use.on(one.seat.service) * (math.sqrt(one.serving.batch * other.serving.batch) / 8)
+                slowed += use.on(one.seat.service) * (math.sqrt(_items(one) * _items(other)) / 8)
         return max(slowed, used)
 
     # --- decisions
@@ -332,6 +357,9 @@ class PlainServing:
     def _ask(self, tenant: PlainTenant) -> None:
         assert self._roster is not None
         mine = [one for one in self._roster if one.tenant is tenant and not one.leaving]
+        if isinstance(tenant.service.policy, JoiningPolicy):
+            self._ask_to_join(tenant, mine)
+            return
         while tenant.queue and mine:
             queue = tuple(Query(query.id, query.batch, query.arrival, query.deadline) for query in tenant.queue)
             workers = tuple(Worker(_type(one), one.serving is not None, one.free_at) for one in mine)
@@ -342,6 +370,43 @@ class PlainServing:
             for dispatch in decision.dispatches:
                 self._hand_over(mine[dispatch.worker], self._taken(tenant, dispatch.query))
             self._end_unserved([self._taken(tenant, dropped) for dropped in decision.drops], DROPPED)
+
+    def _ask_to_join(self, tenant: PlainTenant, mine: list[PlainInstance]) -> None:
+        """Once all has arrived that does at this instant."""
+        if self._to_come and self._to_come[0].arrival <= self.now:
+            if tenant.queue and any(one.serving is None for one in mine):
+                tenant.wake_at = self.now
+            return
+        while tenant.queue and any(one.serving is None for one in mine):
+            scene = JoiningScene(
+                self.now,
+                tenant.service,
+                [WaitingQuery(query.batch, query.deadline) for query in tenant.queue],
+                [JoiningWorker(_type(one), one.variant, one.serving is not None, one.free_at) for one in mine],
+                tenant.arrived,
+            )
+            answer = scene.decide()
+            queries = [tenant.queue.pop(0) for _ in range(answer.dropped + answer.joined)]
+            if answer.joined:
+                self._join(mine[answer.worker], queries, answer.variant)
+            elif answer.dropped:
+                self._end_unserved(queries, DROPPED)
+            else:
+                tenant.wake_at = answer.wake_at if answer.wake_at > self.now else math.inf
+                return
+
+    def _join(self, one: PlainInstance, queries: list[PlainQuery], variant: int) -> None:
+        system, items = one.tenant.service.system, sum(query.batch for query in queries)
+        assert isinstance(system, VariantSystem)
+        row, predicted = _type(one) * len(system.variants) + variant, one.tenant.service.prepared.times
+        switch = float(system.switches[_type(one)]) if one.variant not in (-1, variant) else 0.0
+        work = switch + _drawn(system, row, items - 1, queries[0].draw)
+        one.free_at = self.now + switch + float(predicted[_type(one), variant, items - 1])
+        for query in queries:
+            query.start, query.instance, query.work = self.now, one.id, work
+            query.variant, query.joined = variant, items
+        one.serving, one.together, one.variant = queries[0], queries, variant
+        one.since, one.remaining, one.stretch = self.now, work, 0.0
 
     def _taken(self, tenant: PlainTenant, number: int) -> PlainQuery:
         query = self.queries[number]
@@ -374,10 +439,26 @@ def _predicted(one: PlainInstance, query: PlainQuery) -> float:
 
 def _work(one: PlainInstance, query: PlainQuery) -> float:
     """The quantile of its draw, of what the query takes on an instance alone."""
-    served = one.tenant.service.system.served
-    size = int(np.searchsorted(served.batches, query.batch))
+    system = one.tenant.service.system
+    return _drawn(system, _type(one), int(np.searchsorted(system.served.batches, query.batch)), query.draw)
+
+
+def _drawn(system: System, row: int, size: int, draw: float) -> float:
+    served = system.served
     knots: list[float] = served.probabilities.tolist()
-    ratios: list[float] = served.ratios[_type(one), size].tolist()
-    k = max(k for k in range(len(knots) - 1) if knots[k] <= query.draw)
-    ratio = ratios[k] + (ratios[k + 1] - ratios[k]) * ((query.draw - knots[k]) / (knots[k + 1] - knots[k]))
-    return float(served.means[_type(one), size]) * ratio
+    ratios: list[float] = served.ratios[row, size].tolist()
+    k = max(k for k in range(len(knots) - 1) if knots[k] <= draw)
+    ratio = ratios[k] + (ratios[k + 1] - ratios[k]) * ((draw - knots[k]) / (knots[k + 1] - knots[k]))
+    return float(served.means[row, size]) * ratio
+
+
+def _items(one: PlainInstance) -> int:
+    assert one.serving is not None
+    return sum(query.batch for query in one.together) if one.together else one.serving.batch
+
+
+def put_in_order(tenant: PlainTenant) -> None:
+    """Earliest deadline first, then in the order in which they stand."""
+    policy = tenant.service.policy
+    if isinstance(policy, JoiningPolicy) and policy.order == BY_DEADLINE:
+        tenant.queue.sort(key=lambda query: query.deadline)

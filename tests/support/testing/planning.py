@@ -98,9 +98,9 @@ def model_profile(model: str, type_name: str, namespace: str = "default", name: 
 
 
 def inference_service(model: str = "m", namespace: str = "default", **spec: Any) -> InferenceService:
-    """MaxThroughput, 100 ms, 2.5 $/h, batch 1 by default."""
+    """MaxThroughput, 100 ms, 2.5 $/h, batch 1 by default. variants: of the model."""
     body = {
-        "model": {"name": model},
+        "model": {"name": model, "variants": spec.pop("variants", None)},
         "slo": {"latency": "100ms"},
         "budget": {"hourly": "2.5"},
         "load": {"batchSizes": [{"batch": 1, "weight": 1}]},

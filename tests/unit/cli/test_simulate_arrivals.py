@@ -82,7 +82,10 @@ def test_gaps_of_whole_milliseconds_are_another_answer_than_a_poisson_process() 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--arrivals", "bursts", "--rate", "1"], "'bursts' is neither exponential nor integer-poisson nor a file"),
+        (
+            ["--arrivals", "bursts", "--rate", "1"],
+            "'bursts' is neither exponential nor integer-poisson nor bursty:BASE",
+        ),
         (["--arrivals", "FILE", "--batches", "mixture"], "--batches and the column batch of --arrivals contradict"),
         (["--arrivals", "FILE", "--warm-up", "2000"], "--warm-up 2000: must be less than the 2000 queries of a run"),
         (["--warm-up", "9"], "give either --rate Q/S"),
@@ -93,3 +96,20 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, arguments: list[str], wo
     result = run(*(path if argument == "FILE" else argument for argument in arguments))
     assert result.exit_code == 2
     assert words in result.stderr
+
+
+def test_bursts_and_ramps_come_at_their_own_rate_or_stretched() -> None:
+    bursty = answer("--arrivals", "bursty:20,40,8", "--queries", "2000")
+    assert (bursty["offeredQPS"], bursty["arrivals"]) == (60.0, "bursty:20,40,8")
+    assert bursty["runs"][0]["backlog"] is not None
+    stretched = answer("--arrivals", "bursty:20,40,8", "--queries", "2000", "--rate", "120")
+    assert stretched["offeredQPS"] == 120.0
+    ramp = answer("--arrivals", "ramp:20,100,10,0", "--queries", "480")
+    assert ramp["offeredQPS"] == pytest.approx(60.0), "480 queries come within the 8 s that the ramp takes"
+    assert (ramp["queries"], ramp["runs"][0]["backlog"]) == (480, None)
+
+
+def test_numbers_of_arrivals_that_are_wrong_are_named() -> None:
+    result = run("--arrivals", "bursty:20,-40,8", "--rate", "60")
+    assert result.exit_code == 2
+    assert "VAR -40 must be from 0 to 1e+09 queries/s; write bursty:BASE,VAR,CV2" in " ".join(result.stderr.split())

@@ -43,6 +43,27 @@ async def test_two_profiles_for_one_type_stop_planning_and_name_both() -> None:
     assert sim.condition("Ready")["status"] == "True"
 
 
+def _variants(*names: str) -> list[dict[str, Any]]:
+    linear = {"intercept": "5ms", "slope": "0.2ms"}
+    return [{"name": name, "latency": {"linear": linear}} for name in names]
+
+
+async def test_a_model_with_variants_runs_the_most_accurate_one_and_the_status_says_so() -> None:
+    sim = await converged()
+    sim.edit(SERVICE, lambda s: s["spec"]["model"].update(variants=[{"name": "full", "accuracy": "80"}]))
+    await sim.converge()
+    assert sim.condition("ProfileReady")["reason"] == "VariantMismatch"
+    assert "has no spec.variants, with a latency of each of full" in sim.condition("Planned")["message"]
+    assert sim.replicas() == PLANNED, "what runs stays"
+    profiles = [path for path in sim.api.objects if "/modelprofiles/" in path]
+    for path in profiles:
+        sim.edit(path, lambda p: p["spec"].pop("latency") and p["spec"].update(variants=_variants("full", "tiny")))
+    await sim.converge()
+    assert sim.condition("Ready")["status"] == "True"
+    said = sim.condition("ProfileReady")["message"]
+    assert said.endswith("; of the variants the most accurate is planned and served: full")
+
+
 async def test_a_stored_spec_that_breaks_a_rule_is_named_and_the_other_services_go_on() -> None:
     sim = await converged()
     sim.add(

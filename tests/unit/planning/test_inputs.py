@@ -26,6 +26,24 @@ def built(answer: Problem | Unplannable) -> Problem:
     return answer
 
 
+def variants(*names: str) -> dict[str, Any]:
+    """Spec of a profile: the first variant takes 10 ms, each further one ten more."""
+    lines = [{"intercept": f"{10 * k}ms", "slope": "0ms"} for k in range(1, len(names) + 1)]
+    listed = [{"name": name, "latency": {"linear": line}} for name, line in zip(names, lines, strict=True)]
+    return {"latency": None, "variants": listed}
+
+
+def test_the_most_accurate_variant_is_planned_on_each_type() -> None:
+    accuracies = [{"name": "tiny", "accuracy": "70"}, {"name": "full", "accuracy": "80"}]
+    service = inference_service(variants=accuracies)
+    profiles = [
+        model_profile("m", "a", **variants("tiny", "full")),
+        model_profile("m", "b", **variants("full", "x", "tiny")),
+    ]
+    problem = built(build_problem(service, [instance_type("a"), instance_type("b")], profiles))
+    assert [option.profile.mean(1) for option in problem.types] == [0.02, 0.01]
+
+
 def test_by_default_every_type_with_a_profile_of_the_model_is_used_sorted_by_name() -> None:
     types = [instance_type(name) for name in ("c", "a", "b")]
     profiles = [
@@ -123,6 +141,13 @@ REFUSED: dict[str, tuple[dict[str, Any], list[Any], Reason, str]] = {
         Reason.PROFILE_CONFLICT,
         "ModelProfiles p1 and p2 in namespace default all speak of model m on a; keep one",
     ),
+    "a variant without a latency": (
+        {"variants": [{"name": "full", "accuracy": "80"}]},
+        [model_profile("m", "a"), model_profile("m", "b", **variants("tiny"))],
+        Reason.VARIANT_MISMATCH,
+        "ModelProfile m-a has no spec.variants, with a latency of each of full; ModelProfile m-b has no latency of "
+        "variant full of spec.model.variants; it has tiny",
+    ),
     "no profile at all": (
         {},
         [model_profile("m", "gone")],
@@ -158,7 +183,7 @@ def test_objects_that_do_not_fit_together_are_named(case: str) -> None:
     assert isinstance(answer, Unplannable)
     assert answer.reason == reason
     assert message in answer.message
-    about_profiles = reason in {Reason.PROFILE_MISSING, Reason.PROFILE_CONFLICT}
+    about_profiles = reason in {Reason.PROFILE_MISSING, Reason.PROFILE_CONFLICT, Reason.VARIANT_MISMATCH}
     assert (ConditionType.PROFILE_READY in answer.conditions) is about_profiles
 
 

@@ -68,7 +68,7 @@ def test_two_batches_make_no_line() -> None:
 
 def test_few_samples_give_a_coefficient_of_variation_and_one_gives_none() -> None:
     fit = fit_samples(Samples("s.csv", {1: (0.01,), 2: (0.02, 0.03)}))
-    row, other = served(fit).spec.latency.table or []
+    row, other = served(fit).spec.latencies[""].table or []
     assert (row.p99, row.coefficient_of_variation) == (None, None)
     assert (other.p99, other.coefficient_of_variation) == (None, "0.282843")
 
@@ -93,13 +93,13 @@ def test_what_happens_in_one_query_of_ten_is_behaviour_not_a_stall() -> None:
 def test_a_mean_above_the_p99_raises_it_and_is_said() -> None:
     fit = fit_samples(Samples("s.csv", {1: (0.01,) * 300 + (9.0,)}), keep_wild=True)
     assert fit.notes == ("batch 1: a few very slow queries put the mean above the p99, which is raised to it",)
-    (row,) = served(fit).spec.latency.table or []
+    (row,) = served(fit).spec.latencies[""].table or []
     assert row.p99 == row.mean
 
 
 def test_more_batches_than_a_table_holds_are_thinned_evenly() -> None:
     fit = fit_samples(samples(range(1, 1001), bent, per_batch=1), "table")
-    table = served(fit).spec.latency.table or []
+    table = served(fit).spec.latencies[""].table or []
     assert (len(table), table[0].batch, table[-1].batch) == (256, 1, 1000)
     assert max(b.batch - a.batch for a, b in itertools.pairwise(table)) <= 4
     assert fit.notes[0] == "1000 batches were measured: 256 of them, evenly chosen, make the table"

@@ -69,7 +69,7 @@ def test_the_profile_in_force_gets_the_latency_that_was_seen_and_keeps_the_rest(
 )
 def test_beyond_what_was_seen_the_profile_in_force_counts_times_the_ratio(latency: Json, largest: int) -> None:
     made = profile_of(learned(text_of(seen(1, 2, 8, latency=latency)), "--kind", "table"))
-    assert [row.batch for row in made.spec.latency.table or ()][-1] == largest
+    assert [row.batch for row in made.spec.latencies[""].table or ()][-1] == largest
     assert profile_from_spec(made.spec).mean(largest) == pytest.approx(1.2 * (0.009 + largest / 1e3), rel=0.02)
     assert "beyond, 1.200 x the profile before" in str(made.spec.source)
 
@@ -96,6 +96,15 @@ def test_a_table_for_the_eye_says_how_far_the_profile_is_off() -> None:
     assert "1.200 x the profile in force; at the largest batches, and beyond, 1.200 x" in shown
     assert "90 at 3 batches" in shown
     assert "500" not in shown, "no query of this size was seen"
+
+
+def test_a_profile_with_variants_is_left_out_as_only_one_of_them_was_served() -> None:
+    of_one = seen(1, 2, 3, kind="c5.large")
+    spec = of_one["profile"]["spec"]
+    spec["variants"] = [{"name": "full", "latency": spec.pop("latency")}]
+    done = learned(text_of(seen(1, 2, 3), of_one))
+    assert profile_of(done).spec.instance_type == "g4dn.xlarge"
+    assert "rm2 on c5.large: its profile has variants" in done.stderr
 
 
 def test_types_of_which_too_little_was_seen_are_left_out_with_a_note() -> None:

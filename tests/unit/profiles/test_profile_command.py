@@ -34,15 +34,15 @@ def test_the_answer_is_a_manifest_that_kubectl_takes(csv_file: Path, form: str) 
     profile = ModelProfile.model_validate((yaml.safe_load if form == "yaml" else json.loads)(result.stdout))
     assert (profile.metadata.name, profile.metadata.namespace) == ("rm2-g4dn.xlarge", "default")
     assert profile.spec.source == "least-squares line through the means of 250 samples at 10 batches in samples.csv"
-    assert profile.spec.latency.linear is not None
-    assert profile.spec.latency.linear.slope == "0.25ms"
+    assert profile.spec.latencies[""].linear is not None
+    assert profile.spec.latencies[""].linear.slope == "0.25ms"
 
 
 def test_name_namespace_and_kind_can_be_given(csv_file: Path) -> None:
     result = fit(csv_file, *OF, "--name", "mine", "--namespace", "ns", "--kind", "table")
     profile = ModelProfile.model_validate(yaml.safe_load(result.stdout))
     assert (profile.metadata.name, profile.metadata.namespace) == ("mine", "ns")
-    assert len(profile.spec.latency.table or []) == 10
+    assert len(profile.spec.latencies[""].table or []) == 10
 
 
 def test_a_table_for_the_eye_says_units_and_how_far_the_line_is_off(csv_file: Path) -> None:

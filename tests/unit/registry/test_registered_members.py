@@ -21,6 +21,7 @@ from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.pods.requests import policy_name
 from hetserve.placement.pods.view import parse_pod
 from hetserve.planning.search import search, search_space
+from hetserve.registry.joining_policies import JOINING_POLICIES
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from hetserve.registry.planners import OBJECTIVES, PLANNERS, SEARCH_METHODS
 from hetserve_extender.settings import Settings
@@ -63,8 +64,9 @@ def test_a_registered_planner_is_offered_documented_and_run() -> None:
 
 @pytest.mark.deep
 def test_a_registered_dispatch_policy_is_offered_documented_and_run() -> None:
-    for command in ("plan", "simulate", "search"):
+    for command in ("plan", "search"):
         assert helps("|clockwork-earliest|queue_head]", command)
+    assert helps(f"|clockwork-earliest|queue_head|{JOINING_POLICIES.names[0]}|", "simulate")
     assert helps(
         "clockwork-earliest, queue_head; default: hetserve,kairos,clockwork-least-wait,fcfs,queue_head", "compare"
     )

@@ -23,7 +23,7 @@ def written(folder: Path, text: str) -> Path:
 def test_times_and_batches_are_read_in_order(tmp_path: Path) -> None:
     found = read_recording(written(tmp_path, "batch,time\n8,0.5\n1,0.5\n8,2.5\n"))
     assert found == Recording((0.5, 0.5, 2.5), (8, 1, 8))
-    assert found.rate == 1.0
+    assert found.rate() == 1.0
     assert found.mix == BatchMix.of([(1, 1.0), (8, 2.0)])
 
 
@@ -41,8 +41,8 @@ def test_at_its_own_rate_a_recording_is_replayed_gap_by_gap() -> None:
     recording = Recording((10.0, 10.25, 11.0, 14.0), (1, 8, 8, 1))
     workload = draw_workload(MIX, 99, 3, recording)
     assert workload.arrivals is Arrivals.RECORDED
-    assert workload.times(recording.rate) == pytest.approx([0.0, 0.25, 1.0, 4.0])
-    assert workload.times(2 * recording.rate) == pytest.approx([0.0, 0.125, 0.5, 2.0])
+    assert workload.times(recording.rate()) == pytest.approx([0.0, 0.25, 1.0, 4.0])
+    assert workload.times(2 * recording.rate()) == pytest.approx([0.0, 0.125, 0.5, 2.0])
     assert [workload.batches[size] for size in workload.sizes] == [1, 8, 8, 1]
 
 

@@ -72,6 +72,12 @@ def profiles(tmp_path: Path) -> str:
         builders.model_profile(f"twice-{model}", {"spec.instanceType": "twice", "spec.model": model})
         for model in ("rm2", "ncf")
     ]
+    line = {"linear": {"intercept": "1ms", "slope": "0s"}}
+    several = {
+        "spec.latency": builders.REMOVED,
+        "spec.variants": [{"name": n, "latency": line} for n in ("tiny", "full")],
+    }
+    items.append(builders.model_profile("several", {"spec.instanceType": "several", **several}))
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     return str(path)
 
@@ -147,6 +153,10 @@ def test_a_worker_that_is_asked_to_end_answers_what_it_has_begun(profiles: str) 
         (
             ("--listen", "h:1", "--profile", "PROFILES", "--instance-type", "twice"),
             "2 profiles of twice, must be one",
+        ),
+        (
+            ("--listen", "h:1", "--profile", "PROFILES", "--instance-type", "several"),
+            "there are several variants, and none is chosen: tiny, full; a worker serves one",
         ),
         (("--listen", "h:1", "--fault", "slow"), "'slow' is not one of 'unready', 'hang', 'reset'"),
     ],

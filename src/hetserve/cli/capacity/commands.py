@@ -14,13 +14,17 @@ from hetserve.cli.capacity.effort import (
     counts,
     effort_options,
     files_argument,
+    joining_options,
     manifests_options,
     names_of,
+    noise_option,
     numbers,
     output_options,
     policy_option,
     rate,
+    rates,
     service_options,
+    simulated_policy_option,
 )
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
 from hetserve.registry.planners import OBJECTIVES, PLANNERS, SEARCH_METHODS, compared_for, default_planner, evaluating
@@ -115,6 +119,7 @@ def autoscale(**options: Any) -> None:
     run(**options)
 
 
+TRAINED_POLICIES: Final = ("fang-rl",)
 DEFAULT_PLANNERS: Final = {objective: compared_for(objective) for objective in OBJECTIVES}
 DEFAULT_POLICIES: Final = DISPATCH_POLICIES.names_of(lambda member: member.compared)
 
@@ -313,7 +318,7 @@ def search(methods: tuple[str, ...], **options: Any) -> None:
     callback=counts,
     help="Instances, for example g4dn.xlarge=1,r5n.large=13; default: those of the plan.",
 )
-@policy_option
+@simulated_policy_option
 @click.option(
     "--rate", metavar="Q/S", callback=rate, help="Load to offer; default with recorded arrivals: as recorded."
 )
@@ -322,6 +327,7 @@ def search(methods: tuple[str, ...], **options: Any) -> None:
     "--together", is_flag=True, help="Place the plans of all services on --nodes and play their loads at once."
 )
 @click.option("--nodes", metavar="FILE", help="Kubernetes Nodes for --together, as kubectl get nodes -o yaml writes.")
+@joining_options
 @effort_options(queries=100_000, seeds="1 with --rate, 3 with --find-allowable")
 def simulate(**options: Any) -> None:
     """Simulate a configuration for every InferenceService in FILE..., at one load or at the highest that holds.
@@ -333,6 +339,9 @@ def simulate(**options: Any) -> None:
     within the percentile. With fewer, the share itself must be, for each seed. In both cases the backlog must not
     grow without end. Runs last at least 20 times the SLO; --queries is raised if necessary. Recorded arrivals are
     replayed as recorded, or stretched to --rate; for them only late queries count.
+
+    A policy that joins queries serves a model with variants (spec.model.variants): several queries at once, by one of
+    the variants. In time is an answer within the SLO; from there until --deadline its worth falls to nothing.
 
     Types that share GPUs are simulated with every service time multiplied by the greatest slow-down (--max-slowdown):
     what the plan promises beside any neighbours. With --together service times are those of an instance alone, and
@@ -349,6 +358,13 @@ def simulate(**options: Any) -> None:
       runs [a seed each: holds, queries, violations, violationRatio, unserved, backlogGrows,
       latencySeconds {p50, ...}, stretch].
     \b
+    Keys of -o json and yaml where queries are joined: service, model, policy, counts, cost, offeredQPS, sloSeconds,
+      deadlineSeconds, percentile, ceilingQPS, holds, unstable, attainment (share of queries in time),
+      meanAccuracy (percent, of the queries in time; null: none was), meanUtility and utilityDeviation (over all
+      queries), shareByVariant {variant: share of the answers}, meanJoined (items served together; null: none),
+      switches, drops, noise, margin, queries, warmUp, arrivals, seeds, utilisation {type: share},
+      runs [a seed each: the same, and as of other policies].
+    \b
     Exit code: 0 the SLO holds (at the given load, or at some load), 3 it does not, 2 bad input.
 
     \b
@@ -359,7 +375,58 @@ def simulate(**options: Any) -> None:
       hetserve simulate manifests/samples/rm2.yaml --rate 120 --batches normal:165,16 --plot out.png -o json
       hetserve simulate manifests/samples/rm2.yaml --arrivals queries.csv --warm-up 1000
       hetserve simulate manifests/samples/hetsev.yaml --together --nodes nodes.yaml
+      hetserve reference fang | hetserve simulate - --policy max-batch --rate 30 --noise 0.03
     """
     from hetserve.cli.capacity.simulate import run  # noqa: PLC0415
+
+    run(**options)
+
+
+@click.command()
+@files_argument
+@service_options
+@click.option(
+    "--counts",
+    metavar="TYPE=N,...",
+    callback=counts,
+    help="Instances to train for, for example g2.2xlarge=5,p2.xlarge=5; default: those of the plan.",
+)
+@click.option(
+    "--policy",
+    type=click.Choice(TRAINED_POLICIES),
+    default=TRAINED_POLICIES[0],
+    show_default=True,
+    help="Policy to train.",
+)
+@click.option(
+    "--rates",
+    metavar="LOW,HIGH",
+    callback=rates,
+    help="Loads to train at, in queries/s; default: 72 to 98.5 % of what the most accurate variant can serve.",
+)
+@noise_option
+@click.option("--updates", type=click.IntRange(1, 100_000), default=600, show_default=True, help="Of the weights.")
+@click.option("--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="Of all that is drawn.")
+@click.option("-o", "--output", metavar="FILE", help="Where the weights go; default: standard output.")
+def train(**options: Any) -> None:
+    """Train a dispatch policy for the service with variants in FILE... on the simulator.
+
+    The policy is tried on random loads that come second by second, as mobile clients send them. After each update of
+    its weights it is tried again. One seed always brings the same weights. They are for this fleet: the types, how many
+    instances of each, and the variants, by name; simulate --weights FILE serves by them. On one core it takes a minute
+    or two.
+
+    \b
+    Keys of the JSON that is written: policy, seed, fleet {type: instances}, variants, sizes (items together), network
+      (inner, inner_bias, outer, outer_bias).
+    \b
+    Exit code: 0 trained, 3 the service has no plan, 2 bad input.
+
+    \b
+    Examples:
+      hetserve train yolo.yaml --counts p2.xlarge=1 --seed 3 -o one.json
+      hetserve train yolo.yaml --counts g2.2xlarge=5,p2.xlarge=5 --rates 185,250 -o ten.json
+    """
+    from hetserve.cli.capacity.joined.train import run  # noqa: PLC0415
 
     run(**options)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
+from hetserve.base.units import number_or_nan
 from hetserve.cli import values
 from hetserve.cli.capacity.services import Overrides
 from hetserve.cli.output.plots import plot_option
 from hetserve.cli.output.streams import FORMATS, note, refuse
 from hetserve.registry.choices import DRAWN_ARRIVALS, Arrivals
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES, default_dispatch_policy
+from hetserve.registry.joining_policies import JOINING_POLICIES
 
 if TYPE_CHECKING:
     from hetserve.api.inference_service import InferenceService
     from hetserve.demand import BatchMix
     from hetserve.planning import Problem
+    from hetserve.simulation.arrivals import Traced
     from hetserve.simulation.workload import Recording
 
 
@@ -69,6 +73,65 @@ policy_option = click.option(
     type=click.Choice(DISPATCH_POLICIES.names),
     help=f"Dispatch policy; overrides spec.dispatch.policy. Default without either: {default_dispatch_policy()}.",
 )
+
+
+simulated_policy_option = click.option(
+    "--policy",
+    type=click.Choice((*DISPATCH_POLICIES.names, *JOINING_POLICIES.names)),
+    help=f"Dispatch policy; overrides spec.dispatch.policy. Default without either: {default_dispatch_policy()}. "
+    f"{', '.join(JOINING_POLICIES.names)}: join queries of a model with variants.",
+)
+noise_option = click.option(
+    "--noise",
+    metavar="SHARE",
+    callback=values.number(lambda n: 0 <= n <= 10, "a share from 0 to 10, for example 0.02"),
+    help="Standard deviation / mean of all service times; default: as profiled.",
+)
+joining_options = values.options(
+    click.option(
+        "--variant",
+        metavar="NAME",
+        multiple=True,
+        callback=values.parsed(lambda names: tuple(dict.fromkeys(names)) or None),
+        help="Only this variant may serve; repeatable. Default: all of the service.",
+    ),
+    click.option(
+        "--deadline",
+        metavar="DURATION",
+        callback=values.duration,
+        help="Time from which on an answer is worth nothing (hard deadline); default: spec.dispatch.deadline, else the "
+        "SLO.",
+    ),
+    click.option(
+        "--drop/--no-drop",
+        default=None,
+        help="Whether queries that no variant can answer by then are dropped; default: as the policy does.",
+    ),
+    noise_option,
+    click.option(
+        "--margin",
+        metavar="SHARE",
+        callback=values.number(lambda n: 0 <= n <= 10, "a share from 0 to 10, for example 0.05"),
+        help="Share by which the policy takes service times for longer than profiled; default: 0.",
+    ),
+    click.option(
+        "--weights",
+        metavar="FILE",
+        help="Weights that hetserve train wrote; default: those of the package. Another fleet's leave it to fang.",
+    ),
+)
+
+
+def _rates(text: str) -> tuple[float, float]:
+    low, _, high = text.partition(",")
+    found = number_or_nan(low), number_or_nan(high)
+    if not 0 < found[0] <= found[1] < math.inf:
+        raise ValueError(f"{text!r} is not LOW,HIGH: two loads above 0, the lower first, for example 185,250")
+    return found
+
+
+rates = values.parsed(_rates)
+"""Option callback: `185,250`, queries/s."""
 
 
 def policy_of(service: InferenceService, problem: Problem, given: str | None) -> str:
@@ -131,16 +194,21 @@ class SimulationEffort:
     seeds: tuple[int, ...]
     jobs: int
     asked: int | None = None
-    arrivals: Arrivals | Recording = DRAWN_ARRIVALS[0]
+    arrivals: Arrivals | Recording | Traced = DRAWN_ARRIVALS[0]
     warm_up: int = 0
 
     @property
-    def recording(self) -> Recording | None:
-        return None if isinstance(self.arrivals, Arrivals) else self.arrivals
+    def kind(self) -> Arrivals:
+        return self.arrivals if isinstance(self.arrivals, Arrivals) else self.arrivals.kind
+
+    @property
+    def own_rate(self) -> float | None:
+        """Queries/s of arrivals that have a rate of their own."""
+        return None if isinstance(self.arrivals, Arrivals) else self.arrivals.rate(self.queries)
 
     @property
     def arrivals_name(self) -> str:
-        return str(self.arrivals if isinstance(self.arrivals, Arrivals) else Arrivals.RECORDED)
+        return str(self.kind if self.kind is Arrivals.RECORDED else self.arrivals)
 
     @property
     def text(self) -> str:
@@ -151,15 +219,19 @@ class SimulationEffort:
         return f"{self.queries} queries per run{raised}{warm_up}{arrivals}, {seeds}"
 
 
-def _arrivals(text: str) -> Arrivals | Recording:
-    """A name of DRAWN_ARRIVALS, or the recording in a file."""
+def _arrivals(text: str) -> Arrivals | Recording | Traced:
+    """A name of DRAWN_ARRIVALS, numbers of bursts or a ramp, or the recording in a file."""
     if text in DRAWN_ARRIVALS:
         return Arrivals(text)
+    from hetserve.simulation.arrivals import FORMS, parse_arrivals  # noqa: PLC0415
     from hetserve.simulation.workload import read_recording  # noqa: PLC0415
 
+    traced = parse_arrivals(text)
+    if traced is not None:
+        return traced
     path = Path(text)
     if not path.exists() or path.is_dir():
-        raise ValueError(f"{text!r} is neither {' nor '.join(DRAWN_ARRIVALS)} nor a file")
+        raise ValueError(f"{text!r} is neither {' nor '.join((*DRAWN_ARRIVALS, *FORMS))} nor a file")
     return read_recording(path)
 
 
@@ -183,8 +255,10 @@ def effort_options(queries: int, seeds: str) -> values.Decorator:
             show_default=True,
             callback=values.parsed(_arrivals),
             help="exponential (a Poisson process), integer-poisson (gaps of whole milliseconds, as in Kairos's "
-            "artifact) or a CSV file with one line per query: a column time in seconds and, optionally, batch. A file "
-            "is stretched to each load, and --queries does not apply.",
+            "artifact), bursty:BASE,VAR,CV2 (BASE queries/s at equal gaps beside VAR at gamma-distributed ones), "
+            "ramp:Q1,Q2,TAU,CV2 (from Q1 to Q2 queries/s by TAU each second) or a CSV file with one line per query: a "
+            "column time in seconds and, optionally, batch. The last three are stretched to each load; to a file "
+            "--queries does not apply.",
         ),
         click.option(
             "--warm-up",
@@ -221,8 +295,8 @@ def take(options: dict[str, Any], default_seeds: int) -> tuple[Overrides, Simula
         arrivals=options.pop("arrivals"),
         warm_up=options.pop("warm_up"),
     )
-    recording = effort.recording
-    if recording is not None:
+    if effort.kind is Arrivals.RECORDED:
+        recording = cast("Recording", effort.arrivals)
         effort = replace(effort, queries=len(recording))
         if recording.mix is not None:
             if overrides.mix is not None:

@@ -84,12 +84,25 @@ def problem_of(service: InferenceService, manifests: Manifests, overrides: Overr
     problem = build_problem(service, manifests.types, manifests.profiles, settings=settings, load=overrides.load)
     if isinstance(problem, Unplannable):
         return problem
+    _note_variants(service, manifests)
     known = [option.name for option in problem.types]
     named = {} if overrides.base is None else {overrides.base: "--base"}
     for name, option in (dict.fromkeys(overrides.min_instances or {}, "--min-instances") | named).items():
         if name not in known:
             refuse(f"{option} {name}: no such type for {service.metadata.name}; there are: {', '.join(known)}")
     return overrides.upon(problem)
+
+
+def _note_variants(service: InferenceService, manifests: Manifests) -> None:
+    """Says which variant of the model its plan is for."""
+    from hetserve.planning.offers import namespace_of  # noqa: PLC0415
+    from hetserve.profiles.variants import as_served, mismatch, served_variants  # noqa: PLC0415
+
+    model, place = service.spec.model, namespace_of(service)
+    own = [one for one in manifests.profiles if namespace_of(one) == place and one.spec.model == model.name]
+    served = served_variants([as_served(model, one) for one in own if not mismatch(model, one)])
+    if served:
+        streams.note(f"{service.metadata.name}: of the variants the most accurate is planned: {' and '.join(served)}")
 
 
 T = TypeVar("T")

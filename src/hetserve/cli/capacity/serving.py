@@ -95,12 +95,12 @@ def find_allowable(
 
 
 def long_enough(problem: Problem, rate: float, effort: SimulationEffort, most: int) -> SimulationEffort:
-    """Raises the queries per run until overload shows at `rate` [queries/s]; keeps a recording.
+    """Raises the queries per run until overload shows at `rate` [queries/s]; keeps a recording and a ramp.
 
     Raises NotPlannedError beyond `most` queries.
     """
     least = fewest_queries(problem.slo.latency, rate) + effort.warm_up
-    if least <= effort.queries or effort.recording is not None:
+    if least <= effort.queries or not effort.kind.is_steady:
         return effort
     if least > most:
         slo = latency_text(problem.slo.latency)

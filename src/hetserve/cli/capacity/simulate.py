@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rich.table import Table
 
@@ -23,6 +23,7 @@ from hetserve.cli.output.terminal import Block, grid
 from hetserve.dispatch import Policy
 from hetserve.planning import Problem, plan, summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text
+from hetserve.registry.joining_policies import JOINING_POLICIES
 from hetserve.simulation.report import Decile, RunReport
 from hetserve.simulation.stability import Backlog, grows, growth_text
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from hetserve.cli.capacity.together.play import PlannedService, PlayedService
 
 _SEEDS_TO_FIND = 3
+_OF_JOINING: Final = ("margin", "variant", "deadline", "drop", "noise", "weights")
+"""Options that only policies that join queries take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +121,15 @@ def run(files: tuple[str, ...], service: str | None, output: str, plot: str | No
         played = _together(files, service, overrides, effort, options)
         holds = all(one.holds for one in answered(played))
         finish(played, output, plot, result.document, result.block, result.draw, holds=holds, beside=result.gpus)
-    if options["rate"] is None and not find and effort.recording is not None:
-        options["rate"] = effort.recording.rate
+    if options["rate"] is None and not find:
+        options["rate"] = effort.own_rate
     if (options["rate"] is None) != find:
         refuse("give either --rate Q/S, a load to offer, or --find-allowable, to look for the highest that holds")
+
+    if options["policy"] in JOINING_POLICIES:
+        _joined(files, service, output, plot, overrides, effort, options)
+    for name in (name for name, value in options.items() if name in _OF_JOINING and value is not None):
+        refuse(f"--{name} needs a policy that joins queries: --policy {', '.join(JOINING_POLICIES.names)}")
 
     def simulated(one: InferenceService, problem: Problem, _: Manifests) -> Simulated:
         return _simulate(one, problem, effort, options)
@@ -130,14 +138,42 @@ def run(files: tuple[str, ...], service: str | None, output: str, plot: str | No
     finish(found, output, plot, document, _block, draw, holds=all(one.holds for one in answered(found)))
 
 
+def _joined(  # noqa: PLR0917
+    files: tuple[str, ...],
+    service: str | None,
+    output: str,
+    plot: str | None,
+    overrides: Overrides,
+    effort: SimulationEffort,
+    options: dict[str, Any],
+) -> NoReturn:
+    """The command under a policy that joins queries."""
+    from hetserve.cli.capacity.joined import result  # noqa: PLC0415
+    from hetserve.cli.capacity.joined.play import Asked, JoinedService, play, with_each_alone  # noqa: PLC0415
+
+    if options["find_allowable"]:
+        refuse(f"--find-allowable does not go with --policy {options['policy']}; give --rate Q/S")
+    asked = Asked(options["policy"], options["margin"] or 0.0, *(options[name] for name in _OF_JOINING[1:]))
+
+    def played(one: InferenceService, problem: Problem, manifests: Manifests) -> JoinedService:
+        found = play(one, problem, manifests, asked, options["counts"], options["rate"], effort)
+        return found if plot is None else with_each_alone(found, one, manifests)
+
+    found = each_problem(files, service, overrides, played)
+    holds = all(one.holds for one in answered(found))
+    finish(found, output, plot, result.document, result.block, result.draw, holds=holds)
+
+
 def _refuse_beside_together(options: dict[str, Any], effort: SimulationEffort) -> None:
     if not options["together"] or options["nodes"] is None:
         refuse("--together needs --nodes FILE, the nodes to place the plans on, and --nodes needs --together")
-    for name in ("rate", "find_allowable", "counts"):
+    if options["policy"] in JOINING_POLICIES:
+        refuse(f"--policy {options['policy']} does not go with --together, which plays what routers do")
+    for name in ("rate", "find_allowable", "counts", *_OF_JOINING):
         if options[name] not in (None, False):
             refuse(f"--{name.replace('_', '-')} does not go with --together, which plays the plans at their loads")
-    if effort.recording is not None:
-        refuse("--arrivals FILE does not go with --together: a recording is of one service")
+    if effort.own_rate is not None:
+        refuse("--arrivals of a rate of their own do not go with --together: they are of one service")
 
 
 def _together(

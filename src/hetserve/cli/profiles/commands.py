@@ -124,6 +124,9 @@ def learned(system_namespace: str | None, **options: Any) -> None:
 SLO: Final = {"RM2": "350ms", "NCF": "5ms", "WND": "25ms", "MT-WND": "25ms", "DIEN": "35ms"}
 """By model, as the paper names it (Kairos, HPDC'23, Table 3)."""
 
+SUPERSERVE_GPUS: Final = ("rtx-2080ti", "a40")
+_output = click.option("-o", "--output", metavar="FILE", help="Default: standard output.")
+
 
 @click.group()
 def reference() -> None:
@@ -143,7 +146,7 @@ def reference() -> None:
     callback=values.number(lambda x: 0.001 <= x <= 1000, "a number from 0.001 to 1000, for example 20"),
     help="Multiplies all latencies and the SLO: at X times the latency, 1/X of the load keeps instances as busy.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Default: standard output.")
+@_output
 def kairos(data: str, model: str, time_scale: float, output: str | None) -> None:
     """Write the measurements of Kairos (HPDC'23) for one model: its instance types, profiles and service.
 
@@ -162,3 +165,52 @@ def kairos(data: str, model: str, time_scale: float, output: str | None) -> None
     from hetserve.cli.profiles.reference_kairos import run  # noqa: PLC0415
 
     run(Path(data), model, output, time_scale)
+
+
+@reference.command()
+@_output
+def fang(output: str | None) -> None:
+    """Write the measurements of Fang et al. (CIKM'17): two GPU types, and YOLO with a full and a tiny variant.
+
+    Latencies follow from Table 1; kappa, and the deadlines of 1 and 2 s, are the paper's. Prices are those of the time.
+    The service is planned on one p2.xlarge; the paper's cluster is --counts g2.2xlarge=5,p2.xlarge=5.
+
+    \b
+    Exit code: 0 written.
+
+    \b
+    Examples:
+      hetserve reference fang -o fang.yaml
+      hetserve reference fang | hetserve simulate - --policy max-batch --rate 25 --noise 0.03
+    """
+    from hetserve.cli.profiles.reference_fang import run  # noqa: PLC0415
+
+    run(output)
+
+
+@reference.command()
+@click.option("--data", required=True, metavar="DIR", help="Folder with profile_synthetic_2080ti.csv or profile.csv.")
+@click.option(
+    "--gpu",
+    type=click.Choice(SUPERSERVE_GPUS),
+    default=SUPERSERVE_GPUS[0],
+    show_default=True,
+    help="rtx-2080ti: a SYNTHETIC stand-in for the paper's times; a40: measured.",
+)
+@_output
+def superserve(data: str, gpu: str, output: str | None) -> None:
+    """Write the six subnets of SuperServe (NSDI'25) as variants of one model, planned on eight GPUs.
+
+    The SLO is the paper's 36 ms. Prices are not published: 1 $/h stands in.
+
+    \b
+    Exit code: 0 written, 2 bad input.
+
+    \b
+    Examples:
+      hetserve reference superserve --data DIR -o superserve.yaml
+      hetserve reference superserve --data DIR | hetserve simulate - --policy max-batch --arrivals bursty:1500,4900,2
+    """
+    from hetserve.cli.profiles.reference_superserve import run  # noqa: PLC0415
+
+    run(Path(data), gpu, output)

@@ -97,6 +97,8 @@ def _unfit(seen: Json) -> str:
     title, number = f"{seen['profile']['spec']['model']} on {_type(seen)}", len(_seen(seen)[1])
     if seen["isShared"]:
         return f"{title}: its instances share GPUs, and the times do not tell what neighbours cost"
+    if "variants" in seen["profile"]["spec"]:
+        return f"{title}: its profile has variants, and instances serve the most accurate alone: measure the others too"
     if number < LEAST_BATCHES:
         return f"{title}: queries of {number} sizes were answered, {LEAST_BATCHES} are needed; let more come"
     return ""

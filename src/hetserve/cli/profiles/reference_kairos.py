@@ -9,22 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import click
-
-from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE
-from hetserve.api.manifests import Document, parse_documents
 from hetserve.api.model_profile import MAX_BATCH
-from hetserve.api.names import API_VERSION
 from hetserve.api.scalars import dns_label
 from hetserve.base.csv_rows import MOST_BYTES, CsvError, CsvRows, read_rows
 from hetserve.base.files import read_text
-from hetserve.base.units import parse_duration
-from hetserve.cli.output.streams import dump, refuse
 from hetserve.cli.profiles.commands import SLO
+from hetserve.cli.profiles.reference_manifests import Json, checked, instance_type, service, write
 from hetserve.profiles.measurements import LONGEST, SHORTEST
 from hetserve.profiles.spec import milliseconds, profile_manifest
-
-Json = dict[str, Any]
 
 _SOURCE: Final = "means over 99 samples per batch of the Kairos artifact (boringlee24/hpdc23-kairos), with their spread"
 _QUANTILES: Final = {"min": "min_ms", "p50": "p50_ms", "p90": "p90_ms", "p99": "p99_ms", "max": "max_ms"}
@@ -43,16 +35,8 @@ _GPU: Final = {"g4dn.xlarge": {"gpu": {"product": "Tesla-T4", "memory": "15360Mi
 def run(folder: Path, model: str, output: str | None, scale: float) -> None:
     """The command `reference kairos`, with its options. Raises InputError."""
     command = f"hetserve reference kairos --model {model}" + (f" --time-scale {scale:g}" if scale != 1 else "")
-    head = f"# {model} on Kairos's four instance types; written by: {command}\n"
-    parts = (dump([one], "yaml", rows=True) for one in kairos_manifests(folder, model, scale))
-    text = head + "".join(f"---\n{part}" for part in parts)
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        Path(output).write_text(text, encoding="utf-8")
-    except OSError as error:
-        refuse(f"-o {output}: cannot be written: {error.strerror}")
+    head = f"{model} on Kairos's four instance types; written by: {command}"
+    write(kairos_manifests(folder, model, scale), head, output)
 
 
 def kairos_manifests(folder: Path, model: str, scale: float) -> list[Json]:
@@ -68,20 +52,7 @@ def kairos_manifests(folder: Path, model: str, scale: float) -> list[Json]:
     documents = [_instance_type(name) for name in means]
     documents += [_profile(model, name, means[name], spreads[name]) for name in means]
     documents.append(_service(model, mix))
-    if scale != 1:
-        _stretch(documents, scale)
-    parse_documents(Document(str(folder), one) for one in documents)
-    return documents
-
-
-def _stretch(documents: list[Json], scale: float) -> None:
-    """Multiplies the latencies of profiles, and the SLO of the service."""
-    for spec in (document["spec"] for document in documents):
-        if "latency" in spec:
-            spec["source"] += f"; all times x {scale:g}"
-        for entry in (*spec.get("latency", {}).get("table", ()), *([spec["slo"]] if "slo" in spec else ())):
-            timed = entry.keys() - {"batch", "percentile"}
-            entry |= {name: milliseconds(parse_duration(entry[name]) * scale) for name in timed}
+    return checked(documents, str(folder), scale)
 
 
 def _read(path: Path, columns: list[str]) -> CsvRows:
@@ -140,14 +111,9 @@ def _mix(path: Path) -> list[Json]:
 
 def _instance_type(name: str) -> Json:
     price, launch, cpu, memory = TYPES[name]
-    spec = {
-        "price": {"hourly": price, "per": "Instance"},
-        "launchTime": launch,
-        "resources": {"cpu": cpu, "memory": memory},
-        **_GPU.get(name, {}),
-        "nodeSelector": {"node.kubernetes.io/instance-type": name},
-    }
-    return {"apiVersion": API_VERSION, "kind": INSTANCE_TYPE.name, "metadata": {"name": name}, "spec": spec}
+    host = {"cpu": cpu, "memory": memory}
+    price_spec = {"hourly": price, "per": "Instance"}
+    return instance_type(name, price=price_spec, launchTime=launch, resources=host, **_GPU.get(name, {}))
 
 
 def _profile(model: str, name: str, means: Mapping[int, str], spreads: Mapping[int, Json]) -> Json:
@@ -160,24 +126,13 @@ def _profile(model: str, name: str, means: Mapping[int, str], spreads: Mapping[i
 
 def _service(model: str, mix: list[Json]) -> Json:
     label = dns_label(model)
-    container = {
-        "name": "model",
-        "image": "docker.io/tensorflow/serving:2.18.0",
-        "args": [f"--model_name={label}", f"--model_base_path=/models/{label}"],
-        "ports": [{"name": "grpc", "containerPort": 8500}],
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-    }
-    pod_security = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
-    return {
-        "apiVersion": API_VERSION,
-        "kind": INFERENCE_SERVICE.name,
-        "metadata": {"name": label, "namespace": "default"},
-        "spec": {
-            "model": {"name": label},
-            "objective": "MaxThroughput",
-            "slo": {"latency": SLO[model], "percentile": "99"},
-            "budget": {"hourly": BUDGET},
-            "load": {"batchSizes": mix},
-            "template": {"spec": {"securityContext": pod_security, "containers": [container]}},
-        },
-    }
+    return service(
+        label,
+        "docker.io/tensorflow/serving:2.18.0",
+        [f"--model_name={label}", f"--model_base_path=/models/{label}"],
+        model={"name": label},
+        objective="MaxThroughput",
+        slo={"latency": SLO[model], "percentile": "99"},
+        budget={"hourly": BUDGET},
+        load={"batchSizes": mix},
+    )

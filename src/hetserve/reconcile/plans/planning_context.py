@@ -16,6 +16,7 @@ from hetserve.planning.offers import Offer, Offers, Unplannable
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.tenancy import Tenancy
+from hetserve.profiles.variants import served_variants
 from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, recorded_gpus
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status
 from hetserve.reconcile.plans.plan_record import PlanRecord, plan_record, record_of_counts
@@ -195,7 +196,10 @@ def _profiled(offers: Offers) -> str:
     found = "profiles of this model on " + ", ".join(offer.name for offer in offers.usable)
     gpus = [(offer.name, offer.gpu) for offer in offers.usable if offer.gpu is not None]
     alone = [f"{name} ({gpu.why})" for name, gpu in gpus if gpu.tenancy is Tenancy.EXCLUSIVE]
-    return f"{found}; a whole GPU for each instance on {', '.join(alone)}" if alone else found
+    if alone:
+        found += f"; a whole GPU for each instance on {', '.join(alone)}"
+    served = " and ".join(served_variants([offer.profile for offer in offers.usable]))
+    return f"{found}; of the variants the most accurate is planned and served: {served}" if served else found
 
 
 def _by_name(offers: Offers) -> dict[str, Offer]:

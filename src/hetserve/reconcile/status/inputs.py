@@ -111,7 +111,7 @@ def _profile_status(
         return _status(
             profile, count, f"there is no {INSTANCE_TYPE.name} {kind}", extra, Reason.INSTANCE_TYPE_NOT_FOUND
         )
-    odd = profile.spec.latency.warning
+    odd = profile.spec.warning
     return _status(profile, count, "services can be planned from it" + (f"; {odd}" if odd else ""), extra)
 
 

@@ -1,0 +1,1 @@
+"""SuperServe's figures, measured on the simulator, and where our policy stands beside its own."""

@@ -1,0 +1,1 @@
+"""`hetserve simulate` of a model with variants, under a policy that joins queries."""
