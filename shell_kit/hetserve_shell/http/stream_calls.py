@@ -16,6 +16,7 @@ from hetserve_shell.http.framing import (
     HEADER_TABLE_SIZE,
     INITIAL_WINDOW_SIZE,
     MAX_HEADER_LIST_SIZE,
+    WIDEST,
     Framing,
 )
 from hetserve_shell.http.heads import HeadFields, Heads
@@ -156,7 +157,7 @@ class StreamConnection(CallConnection[Headers]):
 
     def _finish(self) -> None:
         # A server that answers before all has come wants no more of it.
-        stays, self._rest = not self._is_last and not self._rest, memoryview(b"")
+        stays, self._rest = not (self._is_last or self._rest or self._stream >= WIDEST), memoryview(b"")
         self._end(self._trailers, stays=stays)
 
     def _give_up(self, reason: str, is_refused: bool = False) -> None:
