@@ -33,8 +33,8 @@ class Head:
     headers: Headers
     length: int | None
     is_grpc: bool = False
-    refused: int = 0
     _firsts: dict[bytes, bytes] | None = field(default=None, repr=False)
+    refused: int = 0
 
     def get(self, name: bytes) -> bytes:
         """The first value of a header; b"": there is none."""
