@@ -179,6 +179,10 @@ bench-http: setup ## Measure what a request costs our HTTP loop and servers of l
 bench-router: setup kernels ## Measure the router beside nginx, HAProxy and Envoy and write docs/results/router.md (FLAGS=money: that part; --quick; 20 minutes)
 	PYTHONPATH=e2e OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.router $(FLAGS)
 
+.PHONY: bench-superserve
+bench-superserve: setup ## Measure SuperServe's figures and our policy beside them and write docs/results/superserve.md (FLAGS="bursts cells": these parts; --quick)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.superserve $(FLAGS)
+
 .PHONY: bench-sharing
 bench-sharing: setup ## Measure what holds together on shared GPUs and write docs/results/sharing.md (FLAGS=traps: that part; six minutes on two cores)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.sharing $(FLAGS)

@@ -101,7 +101,8 @@ def recorded(what: str, rate: float, seconds: float, peak: float | None = None) 
     level = np.concatenate(([0.0], np.cumsum(bins)))
     gaps = np.random.default_rng(7).exponential(size=round(level[-1]))
     place = np.cumsum(gaps)
-    return np.interp(place[place < level[-1]], level, edges * (seconds / edges[-1]))
+    times: Times = np.interp(place[place < level[-1]], level, edges * (seconds / edges[-1]))
+    return times
 
 
 def play(
@@ -109,6 +110,7 @@ def play(
     times: Times,
     served: VariantSystem,
     workers: int = WORKERS,
+    *,
     margin: float = 1.0,
     slos: Times | None = None,
 ) -> Session:

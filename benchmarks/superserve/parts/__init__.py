@@ -1,1 +1,1 @@
-"""Each measures one thing."""
+"""The parts of docs/results/superserve.md: TITLE, `measure(quick)` and `describe(data)` each."""

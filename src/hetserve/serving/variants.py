@@ -36,7 +36,7 @@ class VariantSystem(System):
 
     def __post_init__(self) -> None:
         if not len(self.order):
-            tables = (*self.predicted.arrays[:2], self.served.means, self.served.ratios)
+            tables = (*self.predicted.arrays[:2], self.served.means, self.served.ratios, self.switches)
             object.__setattr__(self, "order", fastest_first(*(self._by_type(table) for table in tables)))
 
     def _by_type(self, table: NDArray[np.float64]) -> NDArray[np.float64]:

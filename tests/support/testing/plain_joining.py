@@ -225,9 +225,8 @@ def _allowed(scene: JoiningScene) -> list[bool]:
 
 
 def coarse(scene: JoiningScene, worker: JoiningWorker, table: Table) -> Choice:
-    (interval,) = scene.settings
-    assert isinstance(interval, float)
-    rate = scene.rate(interval, 1, int(scene.now / interval) - 1) / interval
+    interval, headroom = map(float, scene.settings)
+    rate = headroom * scene.rate(interval, 1, int(scene.now / interval) - 1) / interval
     carried = [carried_by(scene, v) for v in range(len(table))]
     able = [v for v, most in enumerate(carried) if most >= rate]
     chosen = max(able) if able else max(range(len(table)), key=lambda v: (carried[v], v))
@@ -245,25 +244,30 @@ def carried_by(scene: JoiningScene, variant: int) -> float:
 
 
 def rate_fit(scene: JoiningScene, worker: JoiningWorker, table: Table) -> Choice:
-    share, window, horizon = scene.settings
-    assert not isinstance(share, str)
-    assert not isinstance(window, str)
-    assert not isinstance(horizon, str)
+    share, window, horizon, longest = map(float, scene.settings)
     slo, most = scene.system.slo, scene.most
     width = window * slo / CELLS
     latest = int(scene.now / width)
     rate = scene.rate(width, CELLS, latest) / (scene.now - (latest - CELLS + 1) * width)
     demand = share * rate + len(scene.queue) / (horizon * slo)
-    in_time = {}
+    able, rest = [], []
     for v, row in enumerate(table):
-        left = scene.slack - (float(scene.system.switches[worker.type]) if worker.variant not in (-1, v) else 0.0)
-        in_time[v] = max((n for n in range(scene.queue[0].items, most + 1) if row[n - 1] <= left), default=0)
-    able = [v for v, items in in_time.items() if items and carried_by(scene, v) >= demand]
+        switch = float(scene.system.switches[worker.type]) if worker.variant not in (-1, v) else 0.0
+        in_time = [n for n in range(scene.queue[0].items, most + 1) if row[n - 1] <= scene.slack - switch]
+        if in_time:
+            items = max(in_time)
+            time, carried = row[items - 1] + switch, carried_by(scene, v)
+            own = max(n / one if one <= slo else 0.0 for n, one in enumerate(row, 1))
+            if items < most:
+                carried *= min(1.0, items / time / own) if own else 0.0
+            rest.append((carried, v, items))
+            if carried >= demand and (items == most or time <= longest * slo):
+                able.append((v, items))
     if able:
-        return max(able), in_time[max(able)], math.inf
-    if not any(in_time.values()):
+        return *max(able), math.inf
+    if not rest:
         return all_by_the_fastest(scene, table)
-    items, variant = max((items, v) for v, items in in_time.items())
+    _, variant, items = max(rest)
     return variant, items, math.inf
 
 
