@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
 from h2 import events
 from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
@@ -24,21 +23,7 @@ from hyperframe.frame import GoAwayFrame
 
 from hetserve_shell.http.connection import OpenConnection
 from hetserve_shell.http.frames import CONTENT, WIDEST, Frames, protocol
-from hetserve_shell.http.limits import (
-    Exchange,
-    HttpError,
-    LastAnswer,
-    Reply,
-    Result,
-    as_http_error,
-    expects_continue,
-    find_route,
-    handler_of,
-    too_large,
-    too_many,
-    too_slow,
-    values_of,
-)
+from hetserve_shell.http.limits import Exchange, HttpError, too_large, too_many, too_slow
 from hetserve_shell.http.takers import Headers
 
 if TYPE_CHECKING:
@@ -55,8 +40,6 @@ PROGRESS: Final = CONTENT
 ANY_STREAM: Final = 2**31 - 1
 """Says, in a GOAWAY, that whatever is on its way is still served."""
 
-NO_MORE: Final[Headers] = ()
-
 
 class Http2Connection(OpenConnection):
     def __init__(self, server: HttpServer) -> None:
@@ -65,8 +48,6 @@ class Http2Connection(OpenConnection):
         self._frames = Frames(server.limits.head, server.now)
         self._exchanges: dict[int, Exchange] = {}
         self._queue: deque[Exchange] = deque()
-        self._running = 0
-        """Handlers that go on; also those of streams that the client has given up."""
         self._hearing: asyncio.Handle | None = None
         """The turn in which what is left of a read is heard."""
         self._turn: asyncio.Handle | None = None
@@ -77,8 +58,8 @@ class Http2Connection(OpenConnection):
         """Bytes of answers that the socket has not been given."""
         self._last = ANY_STREAM
         """Later streams are refused, and can be asked for again elsewhere."""
-        self._ended = self._closing = False
-        """Whether the client, and whether we send no more."""
+        self._closing = False
+        """Whether we send no more."""
 
     # Asked by the server
 
@@ -129,14 +110,6 @@ class Http2Connection(OpenConnection):
         if self._hearing is None:
             self._hear()
 
-    def eof_received(self) -> bool:
-        """The client sends no more; its whole requests are still answered."""
-        self._ended = True
-        if self._blocked or self._hearing is not None:
-            return True
-        self._hear_end()
-        return bool(self._exchanges)
-
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._open = False
         self._forget_all()
@@ -171,8 +144,6 @@ class Http2Connection(OpenConnection):
             self._go_on()
         if self._frames.left:
             self._hear_soon()
-        elif self._ended:
-            self._hear_end()
         self._balance()
         if self._turn is None:
             self._take_turn()
@@ -194,12 +165,6 @@ class Http2Connection(OpenConnection):
             if self._closing:
                 return
 
-    def _hear_end(self) -> None:
-        for exchange in [one for one in self._exchanges.values() if not one.received]:
-            self._forget(exchange)
-        self.parting = True
-        self._last = self._h2.highest_inbound_stream_id
-
     def _balance(self) -> None:
         """Reads no more than can be heard, and answered to who takes it."""
         pause = self._blocked or self._hearing is not None
@@ -217,23 +182,16 @@ class Http2Connection(OpenConnection):
             return
         self._exchanges[stream] = exchange = self._made(event)
         try:
-            self._route(exchange, event.headers)
+            self._route(exchange)
         except HttpError as error:
             self._refuse(exchange, error)
 
-    def _made(self, event: events.RequestReceived) -> Exchange:
-        return Exchange(event.stream_id, self._server.now, unanswered, self._server.limits.body)
+    @abstractmethod
+    def _made(self, event: events.RequestReceived) -> Exchange: ...
 
-    def _route(self, exchange: Exchange, headers: Headers) -> None:
-        server, fields = self._server, dict(headers)  # h2 refuses a head that names its path or method twice
-        path = fields.get(b":path", b"").partition(b"?")[0]  # CONNECT names none
-        route, exchange.head_only = find_route(server.routes, server.method, fields[b":method"], path)
-        if _exceeds(fields.get(b"content-length", b""), server.limits.body):
-            raise too_large(server.limits.body)
-        if b"expect" in fields and expects_continue(values_of(headers, b"expect")):
-            self._h2.send_headers(exchange.stream, [(b":status", b"100")])
-        credentials = values_of(headers, b"authorization") if b"authorization" in fields else ()
-        exchange.handler = handler_of(route, path, credentials)
+    @abstractmethod
+    def _route(self, exchange: Exchange) -> None:
+        """Finds who takes a request. Raises HttpError."""
 
     def _body(self, event: events.DataReceived) -> None:
         stream, data = event.stream_id, event.data
@@ -252,6 +210,7 @@ class Http2Connection(OpenConnection):
         else:
             self._grew(exchange)
 
+    @abstractmethod
     def _grew(self, exchange: Exchange) -> None:
         """Some of a body has come."""
 
@@ -288,9 +247,9 @@ class Http2Connection(OpenConnection):
             elif not self._blocked and now >= exchange.since + (within := self._takes(exchange)):
                 self._refuse(exchange, too_slow(within))
 
-    def _takes(self, _exchange: Exchange) -> float:
+    @abstractmethod
+    def _takes(self, exchange: Exchange) -> float:
         """Seconds for a request to come whole."""
-        return self._server.limits.waiting
 
     def _check_frames(self, now: float) -> None:
         limits = self._server.limits
@@ -299,17 +258,13 @@ class Http2Connection(OpenConnection):
         if not self._exchanges and now >= self.idle_since + (limits.idle if self._served else limits.waiting):
             self.finish()
 
-    @property
-    def _full(self) -> bool:
-        return self._blocked or self._running >= self._server.limits.streams
-
     def _await_turn(self) -> None:
-        if self._queue and self._turn is None and not self._full:
+        if self._queue and self._turn is None and not self._blocked:
             self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
         self._turn = None
-        if self._queue and self._open and not self._full:
+        if self._queue and self._open and not self._blocked:
             self._serve(self._queue.popleft())
         self._end_turn()
         self._await_turn()
@@ -319,55 +274,13 @@ class Http2Connection(OpenConnection):
         self._flush()
         self._close_if_done()
 
+    @abstractmethod
     def _serve(self, exchange: Exchange) -> None:
-        body = exchange.parts[0] if len(exchange.parts) == 1 else b"".join(exchange.parts)
-        self._release(exchange)
-        try:
-            result = exchange.handler(body)
-        except Exception as error:
-            self._refuse(exchange, as_http_error(error))
-            return
-        if isinstance(result, bytes | Reply):
-            self._answer(exchange, result)
-        else:
-            self._running += 1
-            self._server.start_task(self._complete(result, exchange))
+        """Lets a whole request be answered."""
 
-    async def _complete(self, work: Coroutine[Any, Any, Result], exchange: Exchange) -> None:
-        try:
-            self._answer(exchange, await work)
-        except Exception as error:
-            self._refuse(exchange, as_http_error(error))
-        self._running -= 1
-        self._flush()
-        self._await_turn()
-        self._close_if_done()
-
-    def _answer(self, exchange: Exchange, result: Result) -> None:
-        self._served = True
-        self.idle_since = self._server.now
-        if isinstance(result, Reply):
-            self._reply(exchange, result.status, result.media_type.encode(), b"".join(result.blocks))
-            return
-        self._reply(exchange, HTTPStatus.OK, b"application/json", result)
-        if isinstance(result, LastAnswer):
-            self._end_with_these()  # who calls closes when all are done: the same read may have brought more
-
+    @abstractmethod
     def _refuse(self, exchange: Exchange, error: HttpError) -> None:
-        log.warning("%d: %s", error.status, error)
-        self._release(exchange)
-        body = orjson.dumps({"Error": str(error)})
-        self._reply(exchange, error.status, b"application/json", body, error.headers)
-
-    def _reply(self, exchange: Exchange, status: HTTPStatus, kind: bytes, body: bytes, more: Headers = NO_MORE) -> None:
-        head = [
-            (b":status", b"%d" % status),
-            (b"content-type", kind),
-            (b"content-length", b"%d" % len(body)),
-            (b"date", self._server.date),
-            *more,
-        ]
-        self._say(exchange, head, body)
+        """Answers a request before it is taken."""
 
     def _say(self, exchange: Exchange, head: Headers, body: bytes) -> None:
         """Sends the head of an answer, and what its client takes of its body."""
@@ -464,7 +377,7 @@ class Http2Connection(OpenConnection):
         self._hearing = None  # a turn that still comes hears nothing
         self._forget_all()
         self._balance()
-        if self.transport.can_write_eof() and not self._ended:
+        if self.transport.can_write_eof():
             self.transport.write_eof()
         else:
             self.transport.close()
@@ -479,12 +392,3 @@ _TAKERS: Final[dict[type[events.Event], Callable[[Http2Connection, Any], None]]]
     events.RemoteSettingsChanged: Http2Connection._widen,
     events.ConnectionTerminated: lambda connection, _event: connection._close(),
 }
-
-
-def _exceeds(length: bytes, limit: int) -> bool:
-    """Whether a Content-Length is beyond the limit; h2 compares it with what comes."""
-    return len(length) > len(str(limit)) or int(length or b"0") > limit
-
-
-def unanswered(_body: bytes) -> Result:
-    raise AssertionError

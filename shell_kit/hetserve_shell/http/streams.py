@@ -16,7 +16,7 @@ from h2 import events
 from h2.errors import ErrorCodes
 
 from hetserve_shell.http import grpc
-from hetserve_shell.http.http2 import BURST, Http2Connection, unanswered
+from hetserve_shell.http.http2 import BURST, Http2Connection
 from hetserve_shell.http.limits import Exchange, HttpError, as_http_error, expects_continue, too_large, values_of
 from hetserve_shell.http.takers import Head, Headers, HeadRouter, Taker, refusal, say_gone
 
@@ -30,17 +30,18 @@ _LENGTH: Final = 19
 
 @dataclass(slots=True, eq=False)
 class TakerExchange(Exchange):
-    """taker: until its answer has ended. reply: once the body is whole."""
+    """taker: until its answer has ended. reply: once the body is whole. pausing: says a refusal after its pause."""
 
     head: Head = Head(b"", b"", b"", (), None)
     taker: Taker | None = None
     reply: StreamReplier | None = None
+    pausing: asyncio.TimerHandle | None = None
 
 
 class TakerStreams(Http2Connection):
     def __init__(self, server: HttpServer) -> None:
         super().__init__(server)
-        self._router: HeadRouter = server.routes
+        self._router: HeadRouter = server.router
         self._settling: asyncio.Handle | None = None
         """The turn in which all is sent that was said in one before: each write costs as much as an answer."""
 
@@ -50,6 +51,15 @@ class TakerStreams(Http2Connection):
         """A client that ends its side waits for nothing more."""
         self._forget_all()
         return False
+
+    # Called by others' answers
+
+    def give_up(self, exchange: Exchange) -> None:
+        """Its taker hears of it in the next turn: in this one another may be within an answer of its own."""
+        taker = self.release(cast("TakerExchange", exchange))
+        super().give_up(exchange)
+        if taker is not None:
+            asyncio.get_running_loop().call_soon(say_gone, taker)
 
     # Called by the replier
 
@@ -91,6 +101,13 @@ class TakerStreams(Http2Connection):
         self._release(exchange)
         return taker
 
+    def refuse_later(self, exchange: TakerExchange, error: HttpError) -> None:
+        """Says it after its pause, if its client still waits; what comes of the request meanwhile is not kept."""
+        if exchange.stream not in self._exchanges:
+            return
+        exchange.answer, exchange.whole = b"", False
+        exchange.pausing = asyncio.get_running_loop().call_later(error.pause, self._refuse_now, exchange, error)
+
     def reset(self, exchange: TakerExchange) -> None:
         self._give_up(exchange, ErrorCodes.INTERNAL_ERROR)
 
@@ -109,7 +126,7 @@ class TakerStreams(Http2Connection):
         super()._end_turn()
 
     def _made(self, event: events.RequestReceived) -> Exchange:
-        made = TakerExchange(event.stream_id, self._server.now, unanswered, self._server.limits.body)
+        made = TakerExchange(event.stream_id, self._server.now, self._server.limits.body)
         pseudo = dict(event.headers)
         path, _, query = pseudo.get(b":path", b"").partition(b"?")
         headers = [header for header in event.headers if header[0][:1] != b":"]
@@ -120,7 +137,7 @@ class TakerStreams(Http2Connection):
         made.head_only = head.method == b"HEAD"
         return made
 
-    def _route(self, exchange: Exchange, _headers: Headers) -> None:
+    def _route(self, exchange: Exchange) -> None:
         made = cast("TakerExchange", exchange)
         head, length = made.head, made.head.get(b"content-length")
         if not (_VISIBLE.fullmatch(head.path) and _VISIBLE.fullmatch(head.query)):
@@ -139,9 +156,10 @@ class TakerStreams(Http2Connection):
             exchange.taker = taker = self._router.asked(head)
         except Exception as error:
             raise as_http_error(error) from None
-        exchange.limit = taker.limit + (grpc.PREFIX if head.is_grpc else 0)
+        limit = min(taker.limit, self._server.limits.body)
+        exchange.limit = limit + (grpc.PREFIX if head.is_grpc else 0)
         if head.length is not None and head.length > exchange.limit:
-            raise too_large(taker.limit)
+            raise too_large(limit)
         if head.is_grpc:
             exchange.limit = head.length or 0
         if head.get(b"expect") and expects_continue(values_of(head.headers, b"expect")):
@@ -186,10 +204,14 @@ class TakerStreams(Http2Connection):
     def _refuse(self, exchange: Exchange, error: HttpError) -> None:
         """Before it was taken."""
         made = cast("TakerExchange", exchange)
-        taker = self.release(made)
+        taker, made.head.refused = self.release(made), error.status
         StreamReplier(self, made).say(error)
         if taker is not None:
             say_gone(taker)
+
+    def _refuse_now(self, exchange: TakerExchange, error: HttpError) -> None:
+        exchange.answer, exchange.whole, exchange.pausing = None, True, None
+        StreamReplier(self, exchange).say(error, paused=True)
 
     def _send(self, exchange: Exchange) -> None:
         super()._send(exchange)
@@ -199,7 +221,10 @@ class TakerStreams(Http2Connection):
 
     def _forget(self, exchange: Exchange) -> None:
         super()._forget(exchange)
-        taker = self.release(cast("TakerExchange", exchange))
+        made = cast("TakerExchange", exchange)
+        if made.pausing is not None:
+            made.pausing.cancel()
+        taker = self.release(made)
         if taker is not None:
             say_gone(taker)
 
@@ -226,8 +251,11 @@ class StreamReplier:
         if self._is_first():
             self.say(error)
 
-    def say(self, error: HttpError) -> None:
-        """Says what is wrong, whoever has taken the request."""
+    def say(self, error: HttpError, *, paused: bool = False) -> None:
+        """Says what is wrong, whoever has taken the request. paused: whether its pause is over."""
+        if error.pause and not paused:
+            self._connection.refuse_later(self._exchange, error)
+            return
         self._answer(*(grpc.refusal if self._exchange.head.is_grpc else refusal)(error))
         if error.closes:
             self._connection.finish()

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from hetserve.base.units import Seconds
-from hetserve_shell.http.connection import Connection
-from hetserve_shell.http.exchange import http1, http2
-from hetserve_shell.http.http2 import PROTOCOL, Http2Connection
+from hetserve_shell.http.http1 import Connection
+from hetserve_shell.http.http2 import PROTOCOL
+from hetserve_shell.http.streams import TakerStreams
 
 if TYPE_CHECKING:
     from hetserve_shell.http.server import HttpServer
@@ -53,7 +53,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     def __init__(self, server: HttpServer, rotation: Rotation) -> None:
         super().__init__()
         self._server = server
-        self._inner: Connection | Http2Connection = http1(server)
+        self._inner: Connection | TakerStreams = Connection(server)
         self._rotation = rotation
         self._received, self._to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = rotation.context.wrap_bio(self._received, self._to_send, server_side=True)
@@ -168,7 +168,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     def _speak_http2(self) -> None:
         before = self._inner
         before.connection_lost(None)
-        self._inner = http2(self._server)
+        self._inner = TakerStreams(self._server)
         self._inner.connection_made(self)
         if before.parting:  # it was let in by what held before
             self._inner.finish()

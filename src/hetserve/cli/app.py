@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "reference": "profiles.commands",
     "search": "capacity.commands",
     "simulate": "capacity.commands",
+    "train": "capacity.commands",
     "wait": "health.commands",
     "why": "placement.commands",
 }

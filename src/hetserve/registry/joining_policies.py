@@ -42,5 +42,20 @@ JOINING_POLICIES: Final = Registry(
         where="hetserve.dispatch.joining.superserve:coarse",
         about="by the last second's rate, the same variant on all instances",
     ),
+    Member(
+        name="fang-fixed",
+        where="hetserve.dispatch.joining.fang:fixed",
+        about="Fang et al.: all that waits, at most 32 items",
+    ),
+    Member(
+        name="fang",
+        where="hetserve.dispatch.joining.fang:heuristic",
+        about="Fang et al.: the least size that keeps up, then the variant whose answers are worth most",
+    ),
+    Member(
+        name="fang-rl",
+        where="hetserve.dispatch.joining.fang_rl:learned",
+        about="Fang et al.: a trained network chooses size and variant, or waits; `fang` for another fleet",
+    ),
 )
 """Their functions are `hetserve.dispatch.joining.JoiningFactory`."""

@@ -11,7 +11,7 @@ import numpy as np
 from hetserve.dispatch import Policy
 from hetserve.dispatch.joining import JoiningPolicy, Variant
 from hetserve.dispatch.joining.arrays import CELLS
-from hetserve.dispatch.joining.interface import BY_DEADLINE
+from hetserve.dispatch.joining.interface import BIN, BY_BIN, BY_DEADLINE
 from hetserve.dispatch.kernel import AnswerArrays, Flags, Floats, Integers, Scratch
 from hetserve.serving.services import Service
 from hetserve.serving.state import (
@@ -299,8 +299,9 @@ def put_back(
     waits = [waiting.ids[head:tail] for head, tail in waiting.ends]
     more = np.concatenate((waits[service], ids))
     in_order = more[np.lexsort((more if numbers is None else numbers[more], queries.arrival[more]))]
-    if state.tables.joining.orders[service] == BY_DEADLINE:
-        in_order = in_order[np.argsort(queries.deadline[in_order], kind="stable")]
+    order, ranks = state.tables.joining.orders[service], queries.deadline[in_order]
+    if order in (BY_DEADLINE, BY_BIN):
+        in_order = in_order[np.argsort(np.floor(ranks / BIN) if order == BY_BIN else ranks, kind="stable")]
     waits[service] = in_order
     return state._replace(waiting=_regions(waits, np.full(len(waits), room), queries, waiting.wake_at))
 

@@ -11,13 +11,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetserve.dispatch.kernel import Flags, Floats, Integers
+from hetserve.dispatch.kernel import Flags, Floats, Integers, Scratch
 from hetserve.serving import layout
 from hetserve.serving.answers import contract_error
 from hetserve.serving.engine import OTHER_KERNEL, engine_of
 from hetserve.serving.events import NOTHING
 from hetserve.serving.services import GpuInstance, Service, check_services
 from hetserve.serving.state import DROPPED, ENDED, LOST, TO_DECIDE, WAKES, blank_instances, joined, taken
+from hetserve.serving.variants import VariantSystem
 
 
 class Outcomes(NamedTuple):
@@ -184,11 +185,11 @@ class Session:
         """Queries of a service that are to come; returns their ids.
 
         times: seconds, from now on, in any order. sizes: index into the service's batches. draws: uniform, of the
-        service time. slos: seconds to their deadlines; default: the service's. Raises ValueError for a time before now,
-        a size or draw out of range, or an SLO that is not positive.
+        service time. slos: seconds to their deadlines, not positive: missed before; default: the service's. Raises
+        ValueError for a time before now, a size or draw out of range, or an SLO that is not finite.
         """
-        if slos is not None and not (len(slos) == len(times) and bool(((slos > 0) & (slos < math.inf)).all())):
-            raise ValueError(f"{service}: SLOs of {len(times)} queries: need as many positive numbers of seconds")
+        if slos is not None and not (len(slos) == len(times) and bool(np.isfinite(slos).all())):
+            raise ValueError(f"{service}: SLOs of {len(times)} queries: need as many finite numbers of seconds")
         ids = self._add(service, ("time", times, self.now), sizes, draws)
         place = slice(ids.start, ids.stop)
         if slos is not None:
@@ -360,6 +361,11 @@ class Session:
         self.forget()
         return ended
 
+    @property
+    def scratch(self) -> Scratch:
+        """What policies wrote since instances or queries last changed: one that is trained leaves its record there."""
+        return self._state.scratch
+
     def _service(self, name: str) -> int:
         if name not in self._index:
             raise ValueError(f"no service {name}; there are: {', '.join(self._index)}")
@@ -377,10 +383,18 @@ class Session:
 
 
 def _sizes_within(old: Service, new: Service) -> Integers:
-    """[old size] index among the new ones. Raises ValueError if the new service is another, or lacks a size."""
+    """[old size] index among the new ones. Raises ValueError if the new service is another, or lacks a size.
+
+    Variants stay.
+    """
     types, batches = old.system.types, old.system.served.batches
     if new.name != old.name or new.system.types[: len(types)] != types or type(new.system) is not type(old.system):
         raise ValueError(f"{new.name}: in the place of {old.name} with {', '.join(types)}, which must stay, first")
+    known = [
+        [one.name for one in each.variants] for each in (old.system, new.system) if isinstance(each, VariantSystem)
+    ]
+    if known and known[0] != known[1]:
+        raise ValueError(f"{new.name}: variants {', '.join(known[1])}: must stay {', '.join(known[0])}")
     if not np.isin(batches, new.system.served.batches).all():
         raise ValueError(f"{new.name}: its batch sizes must stay: {', '.join(map(str, batches))}")
     return np.searchsorted(new.system.served.batches, batches)

@@ -70,6 +70,7 @@ def simulate_joined(
     that do not fit, PolicyContractError.
     """
     check_warm_up(warm_up, len(workload))
+    service = present(service, counts)
     system = cast("VariantSystem", service.system)
     largest, run = len(system.served.batches), Session([service])
     if max(workload.batches) > largest:
@@ -81,6 +82,14 @@ def simulate_joined(
     run.until()
     report = report_of(run, system, ids, warm_up, 0.0 if workload.arrivals.is_steady else None)
     return JoinedReport(report, answers_of(Outcomes._make(array[warm_up:] for array in run.outcome()), system))
+
+
+def present(service: Service, counts: Mapping[str, int]) -> Service:
+    """The service on the types that have instances: others only take time, and a policy may be trained for these."""
+    system = service.system.present(counts)
+    own = {name: factor for name, factor in service.expected.items() if name in system.types}
+    uses = {name: use for name, use in service.uses.items() if name in system.types}
+    return replace(service, system=system, uses=uses, expected=own)
 
 
 def answers_of(counted: Outcomes, system: VariantSystem) -> AnswersReport:

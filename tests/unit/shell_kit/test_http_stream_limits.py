@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -27,12 +26,12 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from authorities import CLIENT, SERVER, Authority
+from authorities import Authority
 from harness import limits
 from hetserve_shell.http.frames import Frames
 from http2_clients import Http2Client
 from http_clients import LIMITS, hurry, until
-from secured_server import Secured, client, secured_server
+from secured_server import Secured, secured_server
 
 STREAMS = 8
 CANCEL, ENHANCE_YOUR_CALM = 8, 11
@@ -274,32 +273,6 @@ async def test_what_waits_for_its_turn_is_kept_in_order(secured: Secured, finish
         assert secured.server.budget.used < len(body)
         next(iter(secured.server.open)).finish()
     assert (await client.answer(stream)).body == b'"' + body + b'"'
-
-
-async def test_what_waits_for_its_turn_is_answered_though_the_client_says_its_end(secured: Secured) -> None:
-    """In the read that brings it; over plain sockets an end is seen only when all before it is heard."""
-    received, to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ours = client(secured.authority, CLIENT, "h2").wrap_bio(received, to_send, server_hostname=SERVER)
-    reader, writer = await asyncio.open_connection("127.0.0.1", secured.port)
-    with suppress(ssl.SSLWantReadError):
-        ours.do_handshake()
-    writer.write(to_send.read())
-    received.write(await reader.read(65536))
-    ours.do_handshake()
-    crumbs: list[Frame] = [DataFrame(1, b"x")] * 500
-    begin, end = HeadersFrame(1, head("/echo"), flags=("END_HEADERS",)), DataFrame(1, b"", flags=("END_STREAM",))
-    frames = [SettingsFrame(0), begin, *crumbs, end]
-    ours.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"".join(frame.serialize() for frame in frames))
-    with suppress(ssl.SSLWantReadError):
-        ours.unwrap()
-    writer.write(to_send.read())
-    received.write(await asyncio.wait_for(reader.read(), limits.ANSWER))
-    answer = b""
-    with suppress(ssl.SSLError):
-        while data := ours.read(65536):
-            answer += data
-    assert b'"' + b"x" * 500 + b'"' in answer
-    writer.close()
 
 
 async def test_no_more_is_read_while_frames_wait_for_their_turn(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from authorities import Authority
+from hetserve_shell.http.handlers import PathRouter
 from hetserve_shell.http.server import HttpServer, listen
 from hetserve_shell.leader import service
 from hetserve_shell.leader.elector import Elector
@@ -151,7 +152,7 @@ def no_descriptor_left() -> Iterator[None]:
 
 
 async def test_a_process_without_descriptors_notices_by_its_own_probes() -> None:
-    server = HttpServer({b"/healthz": lambda _body: b"{}"})
+    server = HttpServer(PathRouter({b"/healthz": lambda _body: b"{}"}))
     listener = listen("127.0.0.1", 0)
     address = listener.getsockname()[:2]
     await server.start(listener)

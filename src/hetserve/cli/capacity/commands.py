@@ -17,10 +17,12 @@ from hetserve.cli.capacity.effort import (
     joining_options,
     manifests_options,
     names_of,
+    noise_option,
     numbers,
     output_options,
     policy_option,
     rate,
+    rates,
     service_options,
     simulated_policy_option,
 )
@@ -117,6 +119,7 @@ def autoscale(**options: Any) -> None:
     run(**options)
 
 
+TRAINED_POLICIES: Final = ("fang-rl",)
 DEFAULT_PLANNERS: Final = {objective: compared_for(objective) for objective in OBJECTIVES}
 DEFAULT_POLICIES: Final = DISPATCH_POLICIES.names_of(lambda member: member.compared)
 
@@ -375,5 +378,55 @@ def simulate(**options: Any) -> None:
       hetserve reference fang | hetserve simulate - --policy max-batch --rate 30 --noise 0.03
     """
     from hetserve.cli.capacity.simulate import run  # noqa: PLC0415
+
+    run(**options)
+
+
+@click.command()
+@files_argument
+@service_options
+@click.option(
+    "--counts",
+    metavar="TYPE=N,...",
+    callback=counts,
+    help="Instances to train for, for example g2.2xlarge=5,p2.xlarge=5; default: those of the plan.",
+)
+@click.option(
+    "--policy",
+    type=click.Choice(TRAINED_POLICIES),
+    default=TRAINED_POLICIES[0],
+    show_default=True,
+    help="Policy to train.",
+)
+@click.option(
+    "--rates",
+    metavar="LOW,HIGH",
+    callback=rates,
+    help="Loads to train at, in queries/s; default: 72 to 98.5 % of what the most accurate variant can serve.",
+)
+@noise_option
+@click.option("--updates", type=click.IntRange(1, 100_000), default=600, show_default=True, help="Of the weights.")
+@click.option("--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="Of all that is drawn.")
+@click.option("-o", "--output", metavar="FILE", help="Where the weights go; default: standard output.")
+def train(**options: Any) -> None:
+    """Train a dispatch policy for the service with variants in FILE... on the simulator.
+
+    The policy is tried on random loads that come second by second, as mobile clients send them. After each update of
+    its weights it is tried again. One seed always brings the same weights. They are for this fleet: the types, how many
+    instances of each, and the variants, by name; simulate --weights FILE serves by them. On one core it takes a minute
+    or two.
+
+    \b
+    Keys of the JSON that is written: policy, seed, fleet {type: instances}, variants, sizes (items together), network
+      (inner, inner_bias, outer, outer_bias).
+    \b
+    Exit code: 0 trained, 3 the service has no plan, 2 bad input.
+
+    \b
+    Examples:
+      hetserve train yolo.yaml --counts p2.xlarge=1 --seed 3 -o one.json
+      hetserve train yolo.yaml --counts g2.2xlarge=5,p2.xlarge=5 --rates 185,250 -o ten.json
+    """
+    from hetserve.cli.capacity.joined.train import run  # noqa: PLC0415
 
     run(**options)

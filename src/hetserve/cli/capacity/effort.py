@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
+from hetserve.base.units import number_or_nan
 from hetserve.cli import values
 from hetserve.cli.capacity.services import Overrides
 from hetserve.cli.output.plots import plot_option
@@ -79,6 +81,12 @@ simulated_policy_option = click.option(
     help=f"Dispatch policy; overrides spec.dispatch.policy. Default without either: {default_dispatch_policy()}. "
     f"{', '.join(JOINING_POLICIES.names)}: join queries of a model with variants.",
 )
+noise_option = click.option(
+    "--noise",
+    metavar="SHARE",
+    callback=values.number(lambda n: 0 <= n <= 10, "a share from 0 to 10, for example 0.02"),
+    help="Standard deviation / mean of all service times; default: as profiled.",
+)
 joining_options = values.options(
     click.option(
         "--variant",
@@ -99,19 +107,31 @@ joining_options = values.options(
         default=None,
         help="Whether queries that no variant can answer by then are dropped; default: as the policy does.",
     ),
-    click.option(
-        "--noise",
-        metavar="SHARE",
-        callback=values.number(lambda n: 0 <= n <= 10, "a share from 0 to 10, for example 0.02"),
-        help="Standard deviation / mean of all service times; default: as profiled.",
-    ),
+    noise_option,
     click.option(
         "--margin",
         metavar="SHARE",
         callback=values.number(lambda n: 0 <= n <= 10, "a share from 0 to 10, for example 0.05"),
         help="Share by which the policy takes service times for longer than profiled; default: 0.",
     ),
+    click.option(
+        "--weights",
+        metavar="FILE",
+        help="Weights that hetserve train wrote; default: those of the package. Another fleet's leave it to fang.",
+    ),
 )
+
+
+def _rates(text: str) -> tuple[float, float]:
+    low, _, high = text.partition(",")
+    found = number_or_nan(low), number_or_nan(high)
+    if not 0 < found[0] <= found[1] < math.inf:
+        raise ValueError(f"{text!r} is not LOW,HIGH: two loads above 0, the lower first, for example 185,250")
+    return found
+
+
+rates = values.parsed(_rates)
+"""Option callback: `185,250`, queries/s."""
 
 
 def policy_of(service: InferenceService, problem: Problem, given: str | None) -> str:

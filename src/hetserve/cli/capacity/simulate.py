@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hetserve.cli.capacity.together.play import PlannedService, PlayedService
 
 _SEEDS_TO_FIND = 3
-_OF_JOINING: Final = ("margin", "variant", "deadline", "drop", "noise")
+_OF_JOINING: Final = ("margin", "variant", "deadline", "drop", "noise", "weights")
 """Options that only policies that join queries take."""
 
 

@@ -75,15 +75,18 @@ def as_predicted(model: VariantModel) -> Prepared:
 
 BY_ARRIVAL: Final = 1
 BY_DEADLINE: Final = 2
+BY_BIN: Final = 3
+BIN: Final = 0.2
+"""Length of a bin of deadlines [s] (Fang et al., section 4.2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoiningPolicy:
     """One joining policy.
 
-    rule: of `kernel`. order: of the queue, BY_DEADLINE (earliest first, then by arrival) or BY_ARRIVAL. drops: whether
-    the queue loses its head when not even the fastest of the variants, for it alone, answers before that is worth
-    nothing.
+    rule: of `kernel`. order: of the queue, BY_DEADLINE (earliest first, then by arrival), BY_BIN (the same, of
+    deadlines in bins) or BY_ARRIVAL. drops: whether the queue loses its head when not even the fastest of the variants,
+    for it alone, answers before that is worth nothing.
     """
 
     name: str

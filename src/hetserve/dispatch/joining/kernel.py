@@ -6,6 +6,8 @@ import math
 
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.joining.arrays import FleetArrays, JoiningArguments
+from hetserve.dispatch.joining.fang import FANG, FANG_FIXED, choose_fang, choose_fang_fixed
+from hetserve.dispatch.joining.fang_rl import FANG_RL, choose_learned
 from hetserve.dispatch.joining.rate_fit import RATE_FIT, choose_rate_fit
 from hetserve.dispatch.joining.recent import advance
 from hetserve.dispatch.joining.superserve import (
@@ -23,10 +25,16 @@ from hetserve.dispatch.kernel import QueueArrays
 
 
 @njit_inner
-def _choose(
+def _choose(  # noqa: PLR0911
     now: float, worker: int, queue: QueueArrays, workers: FleetArrays, asking: JoiningArguments
 ) -> tuple[int, int, float]:
     """By the policy's rule."""
+    if asking.rule == FANG_FIXED:
+        return choose_fang_fixed(now, worker, queue, workers, asking)
+    if asking.rule == FANG:
+        return choose_fang(now, worker, queue, workers, asking)
+    if asking.rule == FANG_RL:
+        return choose_learned(now, worker, queue, workers, asking)
     if asking.rule == RATE_FIT:
         return choose_rate_fit(now, worker, queue, workers, asking)
     if asking.rule == SLACKFIT:

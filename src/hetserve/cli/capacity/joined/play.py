@@ -21,8 +21,9 @@ from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.services import NotPlannedError
 from hetserve.cli.capacity.simulate import configuration
 from hetserve.cli.output.progress import steps
-from hetserve.cli.output.streams import refuse
+from hetserve.cli.output.streams import note, refuse
 from hetserve.dispatch.joining import JoiningPolicy, Variant, make_joining_policy
+from hetserve.dispatch.joining.fang_rl import why_not
 from hetserve.planning import Problem
 from hetserve.planning.formatting import latency_text
 from hetserve.planning.offers import namespace_of
@@ -33,7 +34,7 @@ from hetserve.profiles.variants import variant_profiles
 from hetserve.registry.joining_policies import JOINING_POLICIES
 from hetserve.serving.services import Service
 from hetserve.serving.variants import VariantSystem
-from hetserve.simulation.joined import JoinedReport, ceiling, noisy, simulate_joined
+from hetserve.simulation.joined import JoinedReport, ceiling, noisy, present, simulate_joined
 from hetserve.simulation.stability import grows
 from hetserve.simulation.workload import draw_workload
 
@@ -41,6 +42,8 @@ MOST_JOINED: Final = 1024
 """Items: more together take longer for each of them, and times are kept for every number."""
 _SETTING: Final = "variant"
 """Of a policy that serves one variant."""
+_TRAINED: Final = "weights"
+"""Setting of a policy that is trained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,8 @@ class Asked:
 
     margin: share by which predictions exceed the profiles. variants: those that may serve; None: all of the service.
     deadline: seconds until an answer is worth nothing; None: as declared. drops: whether hopeless queries are dropped;
-    None: as the policy does. noise: standard deviation / mean of service times; None: as profiled.
+    None: as the policy does. noise: standard deviation / mean of service times; None: as profiled. weights: a file, of
+    a policy that is trained; None: the package's.
     """
 
     policy: str
@@ -58,6 +62,7 @@ class Asked:
     deadline: float | None = None
     drops: bool | None = None
     noise: float | None = None
+    weights: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +163,7 @@ def play(  # noqa: PLR0917
         raise NotPlannedError(str(Reason.SPEC_INVALID), why)
     held = configuration(name, problem, counts)
     effort = serving.long_enough(problem, rate, effort, serving.MOST_AT_A_RATE)
-    system = _system(service, problem, manifests, asked)
+    system = system_of(service, problem, manifests, asked)
     batch, largest = max(problem.mix.batches), len(system.served.batches)
     if batch > largest:
         why = f"queries of {batch} items: variants serve at most {largest} together"
@@ -169,6 +174,7 @@ def play(  # noqa: PLR0917
         _policy(asked),
         expected={option.name: 1 + asked.margin for option in problem.types},
     )
+    _note_misfit(played, held, asked)
     with steps(f"{name}: {asked.policy}", len(effort.seeds)) as shown:
 
         def run(seed: int) -> JoinedReport:
@@ -195,6 +201,14 @@ def with_each_alone(result: JoinedService, service: InferenceService, manifests:
     return dataclasses.replace(result, alone=tuple(alone(one.name) for one in result.system.variants))
 
 
+def _note_misfit(played: Service, counts: Mapping[str, int], asked: Asked) -> None:
+    """Says why a trained policy leaves the service to another."""
+    system = present(played, counts).system
+    assert isinstance(system, VariantSystem)  # noqa: S101  as it was made
+    if asked.policy == "fang-rl" and (why := why_not(system.model(system.predicted), counts, asked.weights or "")):
+        note(f"{played.name}: {asked.policy} is {why}; fang decides")
+
+
 def _policy(asked: Asked) -> JoiningPolicy:
     made = JOINING_POLICIES[asked.policy].load()
     settings: dict[str, Any] = {}
@@ -202,12 +216,19 @@ def _policy(asked: Asked) -> JoiningPolicy:
         if asked.variants is None or len(asked.variants) != 1:
             refuse(f"--policy {asked.policy} serves one variant: name it by --variant")
         settings[_SETTING] = asked.variants[0]
-    policy = make_joining_policy(asked.policy, **settings)
+    if _TRAINED in inspect.signature(made).parameters:
+        settings[_TRAINED] = asked.weights or ""
+    elif asked.weights is not None:
+        refuse(f"--weights {asked.weights}: --policy {asked.policy} has none")
+    try:
+        policy = make_joining_policy(asked.policy, **settings)
+    except ValueError as error:
+        refuse(f"--weights {error}")
     return policy if asked.drops is None else dataclasses.replace(policy, drops=asked.drops)
 
 
-def _system(service: InferenceService, problem: Problem, manifests: Manifests, asked: Asked) -> VariantSystem:
-    """Raises NotPlannedError."""
+def system_of(service: InferenceService, problem: Problem, manifests: Manifests, asked: Asked) -> VariantSystem:
+    """The model's variants, as asked for, on the problem's types. Raises NotPlannedError."""
     chosen, specs = _chosen(service, asked), _specs(service, problem, manifests)
     switches = {name: parse_duration(spec.switch_time or "0s") for name, spec in specs.items()}
     slo = problem.slo.latency

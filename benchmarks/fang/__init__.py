@@ -1,0 +1,1 @@
+"""Fang et al.'s tables and figures, measured again: `python -m benchmarks.fang`."""

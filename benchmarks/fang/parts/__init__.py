@@ -1,0 +1,1 @@
+"""Parts of the report on Fang et al.'s schedulers."""

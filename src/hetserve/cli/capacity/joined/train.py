@@ -1,0 +1,75 @@
+"""What `hetserve train` does: weights of a policy, learned on the simulator."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hetserve.api.inference_service import InferenceService
+from hetserve.api.manifests import Manifests, read_manifests
+from hetserve.cli.capacity.joined.play import Asked, system_of
+from hetserve.cli.capacity.services import Overrides, answered, choose, each, finish, planned, problem_of
+from hetserve.cli.capacity.simulate import configuration
+from hetserve.cli.output.progress import steps
+from hetserve.cli.output.streams import refuse
+from hetserve.cli.output.terminal import Block
+from hetserve.dispatch.joining.weights import Weights
+from hetserve.planning import Problem
+from hetserve.training.course import LOADS, Course, Progress, train
+from hetserve.training.rollouts import Fleet
+
+_OVERRIDES = ("budget", "slo", "percentile", "mix", "max_slowdown")
+
+
+def run(files: tuple[str, ...], service: str | None, output: str | None, **options: Any) -> None:
+    """The command, with its options."""
+    overrides = Overrides(**{name: options[name] for name in _OVERRIDES})
+
+    manifests = read_manifests(files)
+    services = choose(manifests, service, files)
+    if len(services) > 1:
+        refuse(f"{len(services)} services in the input: name the one to train for by --service")
+
+    def trained(one: InferenceService) -> Weights:
+        return _trained(one, planned(problem_of(one, manifests, overrides)), manifests, options)
+
+    found = each(services, trained)
+    for weights in answered(found):
+        _write(weights, output)
+    if not answered(found):
+        finish(found, "table", None, Weights.as_json, _no_block, lambda *_: None)
+
+
+def _trained(service: InferenceService, problem: Problem, manifests: Manifests, options: dict[str, Any]) -> Weights:
+    name = str(service.metadata.name)
+    if service.spec.model.variants is None:
+        refuse(f"{name}: spec.model.variants names no variants to choose among; nothing is to be learned")
+    held = {one: n for one, n in configuration(name, problem, options["counts"]).items() if n}
+    system = system_of(service, problem, manifests, Asked(options["policy"], noise=options["noise"])).present(held)
+    fleet = Fleet(system, held)
+    low, high = options["rates"] or (load * fleet.capacity for load in LOADS)
+    course = Course(updates=options["updates"], loads=(low / fleet.capacity, high / fleet.capacity))
+    with steps(f"{name}: {options['policy']}", course.updates) as shown:
+
+        def told(progress: Progress) -> None:
+            shown.done(f"{progress.quality:.3f} of the worth at {progress.rate:.4g} q/s")
+
+        return train(fleet, options["seed"], course, told)
+
+
+def _write(weights: Weights, output: str | None) -> None:
+    text = json.dumps(weights.as_json(), allow_nan=False) + "\n"
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        refuse(f"-o {output}: cannot be written: {error.strerror}")
+
+
+def _no_block(weights: Weights) -> Block:
+    return Block(f"{weights.fleet}", ())

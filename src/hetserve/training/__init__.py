@@ -1,0 +1,1 @@
+"""Learned dispatch policies: what they see and do, recorded by the engine, and how they get better by it."""

@@ -1,0 +1,184 @@
+"""Fang et al.'s schedulers and a server that they drive, in plain Python: what the engine is compared with.
+
+Instances are alone on their GPUs, queries are of one item, and a batch takes as long as is predicted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from hetserve.dispatch.joining import VariantModel
+from hetserve.dispatch.joining.arrays import CELLS
+from hetserve.dispatch.joining.weights import Weights
+
+BIN = 0.2
+
+
+class Sent(NamedTuple):
+    """One batch: instance, variant, queries in order."""
+
+    start: float
+    instance: int
+    variant: int
+    queries: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class PlainServer:
+    """A model's variants on instances, by type, in the order in which they are asked.
+
+    deadlines: [query] soft ones. waiting: in the order of their bins. free_at: [instance], when it was last free.
+    """
+
+    model: VariantModel
+    types: Sequence[int]
+    arrivals: Sequence[float]
+    deadlines: Sequence[float]
+    now: float = 0.0
+    waiting: list[int] = field(default_factory=list)
+    free_at: list[float] = field(default_factory=list)
+    sent: list[Sent] = field(default_factory=list)
+
+    def rate(self) -> float:
+        """Over the last 5 s: whole cells of the window, and the one under way."""
+        width = 5.0 / CELLS
+        oldest = int(self.now / width) - CELLS + 1
+        since = sum(oldest <= int(at / width) and at <= self.now for at in self.arrivals)
+        return since / (self.now - oldest * width)
+
+    def time(self, instance: int, variant: int, items: int) -> float:
+        table = self.model.mean[self.types[instance], variant]
+        return float(table[items - 1]) if items <= len(table) else math.inf
+
+    def best(self, instance: int) -> int:
+        """The most accurate variant that it serves."""
+        return max(v for v in range(len(self.model.variants)) if math.isfinite(self.time(instance, v, 1)))
+
+    def lowered(self, instance: int, variant: int, size: int) -> int:
+        size = min(size, self.model.mean.shape[-1])
+        while size and math.isinf(self.time(instance, variant, size)):
+            size //= 2
+        return size
+
+    def capacity(self, instance: int) -> float:
+        best = self.best(instance)
+        size = self.lowered(instance, best, 8)
+        return size / self.time(instance, best, size)
+
+    def time_utility(self, end: float, query: int) -> float:
+        late = end - self.deadlines[query]
+        return 1.0 if late <= 0 else 1 - late / self.model.grace if late < self.model.grace else 0.0
+
+    def worth(self, instance: int, variant: int, queries: Sequence[int], *, own: bool) -> float:
+        end = self.now + self.time(instance, variant, len(queries))
+        total = sum(self.time_utility(end, query) for query in queries)
+        return total * (self.model.variants[variant].utility if own else 1.0)
+
+    def worthiest(self, instance: int, size: int, *, own: bool) -> int:
+        queries = self.waiting[:size]
+        options = [
+            variant
+            for variant in range(self.best(instance), -1, -1)
+            if math.isfinite(self.time(instance, variant, len(queries)))
+        ]
+        return max(options, key=lambda variant: self.worth(instance, variant, queries, own=own))  # the first of equals
+
+
+Choice = tuple[int, int]
+"""Variant and most queries; 0: it waits."""
+Scheduler = Callable[[PlainServer, int], Choice]
+
+
+def fixed(server: PlainServer, instance: int) -> Choice:
+    best = server.best(instance)
+    size = server.lowered(instance, best, min(len(server.waiting), 32))
+    return server.worthiest(instance, size, own=False), size
+
+
+def heuristic(alpha: float = 0.5, beta: float = 0.5, threshold: int = 8, *, own: bool = False) -> Scheduler:
+    def choose(server: PlainServer, instance: int) -> Choice:
+        best, rate = server.best(instance), server.rate()
+        share = server.capacity(instance) / sum(map(server.capacity, range(len(server.types))))
+        sizes = [1 << k for k in range(20) if math.isfinite(server.time(instance, best, 1 << k))]
+
+        def needed(size: int) -> float:
+            coming = server.time(instance, best, size) * rate
+            return (alpha * coming + (1 - alpha) * len(server.waiting)) * beta * share
+
+        size = next((size for size in sizes if size >= needed(size)), sizes[-1])
+        return (server.worthiest(instance, size, own=own) if size >= threshold else best), size
+
+    return choose
+
+
+def learned(weights: Weights) -> Scheduler:
+    """Without waits that end before the next event: those that do are asked again then."""
+
+    def choose(server: PlainServer, instance: int) -> Choice:
+        state = observed(server, instance, weights)
+        hidden = np.maximum(state @ weights.network.inner + weights.network.inner_bias, 0)
+        action = int((hidden @ weights.network.outer + weights.network.outer_bias).argmax())
+        if action == len(weights.sizes) * len(weights.variants):
+            return 0, 0
+        variant = server.model.index_of(weights.variants[action // len(weights.sizes)])
+        if math.isinf(server.time(instance, variant, 1)):
+            variant = server.best(instance)
+        return variant, server.lowered(instance, variant, weights.sizes[action % len(weights.sizes)])
+
+    return choose
+
+
+def observed(server: PlainServer, instance: int, weights: Weights) -> np.ndarray:
+    model, names = server.model, list(weights.fleet)
+    capacity = sum(map(server.capacity, range(len(server.types))))
+    here = math.floor(server.now / BIN)
+    bins = [0.0] * 10
+    for query in server.waiting:
+        place = math.floor(server.deadlines[query] / BIN) - here + 4
+        if 0 <= place < 10:
+            bins[place] += 1 / (capacity * BIN)
+    is_type = [float(model.types[server.types[instance]] == name) for name in names]
+    remaining = [
+        max(server.free_at[other] - server.now, 0.0)
+        for name in names
+        for other, type_ in enumerate(server.types)
+        if model.types[type_] == name
+    ]
+    return np.array([*bins, len(server.waiting) / capacity, server.rate() / capacity, *is_type, *remaining])
+
+
+def serve(server: PlainServer, choose: Scheduler, longest_wait: float = math.inf) -> list[Sent]:
+    """Runs to the end; the batches in order. longest_wait: until an instance that waits is asked again [s]."""
+    coming = sorted(range(len(server.arrivals)), key=lambda query: (server.arrivals[query], query))
+    server.free_at = [0.0] * len(server.types)
+    wake_at = math.inf
+    while coming or server.waiting:
+        times = [server.arrivals[coming[0]]] if coming else []
+        server.now = min([*times, wake_at, *(at for at in server.free_at if at > server.now)])
+        while coming and server.arrivals[coming[0]] == server.now:
+            server.waiting.append(coming.pop(0))
+        server.waiting.sort(key=lambda query: math.floor(server.deadlines[query] / BIN))
+        wake_at = math.inf
+        while server.waiting and (found := _first_that_serves(server, choose)) is not None:
+            instance, variant, most = found
+            queries = tuple(server.waiting[:most])
+            server.free_at[instance] = server.now + server.time(instance, variant, len(queries))
+            server.sent.append(Sent(server.now, instance, variant, queries))
+            del server.waiting[:most]
+        if server.waiting and min(server.free_at) <= server.now:
+            wake_at = server.now + longest_wait
+    return server.sent
+
+
+def _first_that_serves(server: PlainServer, choose: Scheduler) -> tuple[int, int, int] | None:
+    for instance, free_at in enumerate(server.free_at):
+        if free_at <= server.now:
+            variant, most = choose(server, instance)
+            if most:
+                return instance, variant, most
+    return None
