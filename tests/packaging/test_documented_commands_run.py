@@ -21,6 +21,7 @@ from documented_commands import OFFLINE
 from hetserve.base.units import Seconds
 from hetserve.cli.app import app
 from hetserve.cli.profiles.reference_fang import fang_manifests
+from hetserve.dispatch.joining.weights import shipped_weights
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.log.journal import JournaledPlacer, plain
 from readers_desk import DAY, runs_of_sharing
@@ -35,6 +36,7 @@ QUICKER: Final = {
     "compare": ("--queries", "1000", "--seeds", "1"),
     "search": ("--queries", "1000", "--seeds", "1", "--evaluations", "3"),
     "simulate": ("--queries", "1000", "--seeds", "1"),
+    "train": ("--updates", "1"),
 }
 """Later options win: the same commands with less effort, as the pages' own figures are held by other tests."""
 SLOW: Final = (
@@ -87,6 +89,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     nodes = [node(f"{kind}-{at}", kind, gpus=2, pods=8) for kind in kinds for at in range(4)]
     (folder / "nodes.yaml").write_text(yaml.safe_dump({"kind": "List", "items": nodes}))
     (folder / "fang.yaml").write_text(yaml.safe_dump_all(fang_manifests()))
+    (folder / "weights.json").write_text(json.dumps(shipped_weights()[-1].as_json()))
     (folder / "day.csv").write_text(DAY)
     (folder / "runs.csv").write_text(runs_of_sharing())
     samples = [(batch, 5 + 0.25 * batch + 0.1 * (at % 3)) for batch in (1, 20, 100, 500) for at in range(12)]

@@ -34,9 +34,9 @@ from hypothesis import strategies as st
 from effort import examples
 from harness import limits
 from hetserve_shell.http.handlers import PathRouter, Reply, Routes
+from hetserve_shell.http.http2 import Http2Connection
 from hetserve_shell.http.limits import HttpError, ServerLimits
 from hetserve_shell.http.server import HttpServer
-from hetserve_shell.http.streams import TakerStreams
 from http_clients import said, until
 
 LIMITS: Final = ServerLimits(
@@ -131,7 +131,7 @@ async def serving() -> AsyncIterator[tuple[HttpServer, int]]:
     }
     server = HttpServer(PathRouter(routes), LIMITS)
     listener = socket.create_server(("127.0.0.1", 0))
-    await server.start(listener, TakerStreams)
+    await server.start(listener, Http2Connection)
     try:
         yield server, listener.getsockname()[1]
     finally:

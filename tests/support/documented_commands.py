@@ -40,12 +40,15 @@ OFFLINE: Final = (
     "hetserve search manifests/samples/rm2.yaml --evaluations 20",
     "hetserve search manifests/samples/rm2.yaml --method kairos-plus,genetic,bayesian --evaluations 20"
     " --plot search.png",
+    "hetserve simulate fang.yaml --counts g2.2xlarge=5,p2.xlarge=5 --rate 230 --noise 0.03 --policy fang-rl"
+    " --weights weights.json",
     "hetserve simulate fang.yaml --rate 25 --noise 0.03 --policy max-batch --plot variants.png",
     "hetserve simulate fang.yaml --rate 25 --noise 0.03 --policy rate-fit",
     "hetserve simulate manifests/samples/rm2.yaml --find-allowable --counts g4dn.xlarge=4 --policy kairos",
     "hetserve simulate manifests/samples/rm2.yaml --find-allowable --plot held.png",
     "hetserve simulate manifests/samples/rm2.yaml --rate 120",
     "hetserve simulate services.yaml --together --nodes nodes.yaml",
+    "hetserve train fang.yaml --counts g2.2xlarge=5,p2.xlarge=5 --noise 0.03 --seed 3 -o weights.json",
     "hetserve why waiting --from dump.json",
     "source <(hetserve completion bash)",
 )

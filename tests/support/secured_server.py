@@ -138,10 +138,10 @@ async def secured_server(
     monkeypatch.setattr("hetserve_shell.http.server.TICK", 0.02)
     monkeypatch.setattr(transport, "PARTING", 0.2)
     put(folder, server(authority), authority)
-    rotation = Rotation(TlsFiles(*(folder / name for name in ("tls.crt", "tls.key", "ca.crt"))), frozenset({CLIENT}))
+    rotation = Rotation(TlsFiles(*(folder / name for name in ("tls.crt", "tls.key", "ca.crt"))))
     made = Secured(HttpServer(PathRouter({}), limits), rotation, folder, authority)
     made.server.router = PathRouter(_routes(made))
-    monkeypatch.setattr(Rotation, "refused", lambda _self, _peer, why: made.why.append(why))
+    monkeypatch.setattr(transport.log, "warning", lambda _text, _peer, why: made.why.append(why))
     rotation.on_trust = made.server.part
     listener = listen("127.0.0.1", 0)
     made.port = listener.getsockname()[1]

@@ -16,9 +16,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from hetserve_shell.http.connection import OpenConnection
+from hetserve_shell.http.http2 import Http2Connection
 from hetserve_shell.http.limits import CONTINUE, WHOLE, HttpError, as_http_error, too_slow, write_joined
 from hetserve_shell.http.reader import RequestReader
-from hetserve_shell.http.streams import TakerStreams
 from hetserve_shell.http.takers import NOBODY, Headers, Refusal, Taker, refusal, say_gone
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Connection(OpenConnection):
 
     def _by_streams(self, data: bytes) -> bool:
         """Lets a client that begins as one of HTTP/2 be served by it; False: over TLS it has to be agreed on before."""
-        streams = TakerStreams(self._server)
+        streams = Http2Connection(self._server)
         try:
             self.transport.set_protocol(streams)
         except NotImplementedError:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from hetserve_shell.http.streams import Exchange
 
 log = logging.getLogger(__name__)
 
@@ -70,33 +73,6 @@ class HttpError(Exception):
 class BodyBudget:
     limit: int
     used: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class Exchange:
-    """A request that came whole or in part, and its answer until all of it is sent.
-
-    since: when it began, came whole, or its answer went on last [s]. limit: bytes of its body at most. answer: what
-    there is of it; None: nothing yet. whole: whether no more of it comes but trailers. sent: bytes of it; noted: of
-    these, when it went on last.
-    """
-
-    stream: int
-    since: float
-    limit: int
-    head_only: bool = False
-    parts: list[bytes] = field(default_factory=list)
-    size: int = 0
-    received: bool = False
-    answer: bytes | None = None
-    whole: bool = True
-    trailers: Sequence[tuple[bytes, bytes]] = ()
-    sent: int = 0
-    noted: int = 0
-
-    def ends_with(self, sent: int) -> bool:
-        """Whether nothing is to come behind so many bytes of the answer."""
-        return self.whole and not self.trailers and sent == len(self.answer or b"")
 
 
 class Unsent:

@@ -99,10 +99,6 @@ REFUSED: dict[str, tuple[Callable[[Authority, Authority], ssl.SSLContext], str]]
         lambda one, _: one.server().client(one.certificate),
         "does not hold: unsuitable certificate purpose",
     ),
-    "of somebody else": (
-        lambda one, _: one.leaf("web").client(one.certificate),
-        f"its certificate is for web, not for {CLIENT}",
-    ),
 }
 
 
