@@ -56,6 +56,22 @@ def test_every_query_is_served_once_with_others_that_waited_by_one_variant_that_
         assert joined[batch[0]] <= made.served.means.shape[1]
 
 
+@settings(max_examples=examples(300))
+@given(joining_stories(*ON_THE_PARETO_SET))
+def test_what_is_not_dropped_is_served_if_an_instance_can(story: JoiningStory) -> None:
+    policy, made = story.service.policy, story.service.system
+    assert isinstance(policy, JoiningPolicy)
+    assert isinstance(made, VariantSystem)
+    assume(not story.steps)
+    kept = replace(story.service, policy=replace(policy, drops=False))
+    _, outcome = played(replace(story, services=(kept, *story.services[1:])))
+    able = np.isfinite(made.served.means.reshape(len(made.names), len(made.variants), -1).min(axis=1))
+    types = {made.types.index(seat.type) for seat in story.seats if seat.service == NAME}
+    blocked = min((n for n in range(able.shape[1]) if not able[sorted(types), n].any()), default=able.shape[1])
+    if (outcome.size < blocked).all():
+        assert np.isfinite(outcome.finish).all()
+
+
 @settings(max_examples=examples(200))
 @given(joining_stories())
 def test_an_instance_serves_one_batch_after_the_other(story: JoiningStory) -> None:

@@ -193,11 +193,11 @@ def slackfit(scene: JoiningScene, worker: JoiningWorker, table: Table) -> Choice
     held: dict[int, list[tuple[float, int, int]]] = {}
     for entry in entries:
         held.setdefault(min(int((entry[0] - first) / width), buckets - 1) if width > 0 else 0, []).append(entry)
-    fitting = [bucket for bucket, those in held.items() if max(those)[0] <= scene.slack]
-    if not fitting:
-        return max_batch(scene, worker, table)
-    items, variant = max((n, v) for _, n, v in held[max(fitting)])
-    return variant, items, math.inf
+    for bucket in sorted(held, reverse=True):
+        items, variant = max((n, v) for _, n, v in held[bucket])
+        if max(held[bucket])[0] <= scene.slack and table[variant][scene.queue[0].items - 1] < math.inf:
+            return variant, items, math.inf
+    return max_batch(scene, worker, table)
 
 
 def by_one(scene: JoiningScene, table: Table, variant: int) -> Choice:
@@ -227,9 +227,9 @@ def _allowed(scene: JoiningScene) -> list[bool]:
 def coarse(scene: JoiningScene, worker: JoiningWorker, table: Table) -> Choice:
     interval, headroom = map(float, scene.settings)
     rate = headroom * scene.rate(interval, 1, int(scene.now / interval) - 1) / interval
-    carried = [carried_by(scene, v) for v in range(len(table))]
-    able = [v for v, most in enumerate(carried) if most >= rate]
-    chosen = max(able) if able else max(range(len(table)), key=lambda v: (carried[v], v))
+    carried = {v: carried_by(scene, v) for v, row in enumerate(table) if row[scene.queue[0].items - 1] < math.inf}
+    able = [v for v, most in carried.items() if most >= rate]
+    chosen = max(able) if able else max(carried, key=lambda v: (carried[v], v), default=0)
     return by_one(scene, table, chosen)
 
 

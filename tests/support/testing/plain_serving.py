@@ -377,7 +377,8 @@ class PlainServing:
             if tenant.queue and any(one.serving is None for one in mine):
                 tenant.wake_at = self.now
             return
-        while tenant.queue and any(one.serving is None for one in mine):
+        called = any(one.serving is None for one in mine)
+        while tenant.queue and called:  # again after each answer: the last may still be to drop
             scene = JoiningScene(
                 self.now,
                 tenant.service,

@@ -67,11 +67,13 @@ def choose_slackfit(
 
     Parameters: the number of buckets and, by type, what `_buckets_of` says of each.
     """
-    slack, buckets = queue.deadlines[0] - now, int(asking.parameters[0])
-    first = 1 + 3 * buckets * workers.types[worker]
+    type_, slack, buckets = workers.types[worker], queue.deadlines[0] - now, int(asking.parameters[0])
+    first = 1 + 3 * buckets * type_
     for bucket in range(first, first + 3 * buckets, 3):
         if asking.parameters[bucket] <= slack:
-            return int(asking.parameters[bucket + 1]), int(asking.parameters[bucket + 2]), math.inf
+            variant = int(asking.parameters[bucket + 1])
+            if asking.model.mean[type_ * asking.model.variants + variant, queue.sizes[0]] < math.inf:
+                return variant, int(asking.parameters[bucket + 2]), math.inf
     return choose_max_batch(now, worker, queue, workers, asking)
 
 
@@ -98,12 +100,14 @@ def choose_coarse(
 ) -> tuple[int, int, float]:
     """The most accurate variant by which all instances carry the rate of the last whole interval, or most.
 
-    Parameters: throughputs, headroom.
+    Variants that cannot serve the head here are left out. Parameters: throughputs, headroom.
     """
     recent, headroom = asking.recent, asking.parameters[asking.model.switches.shape[0]]
     rate = headroom * recent.counts[(recent.newest[0] - 1) % CELLS] / recent.width
-    best, most = 0, -1.0
+    best, most, first = 0, -1.0, workers.types[worker] * asking.model.variants
     for variant in range(asking.model.variants - 1, -1, -1):
+        if asking.model.mean[first + variant, queue.sizes[0]] == math.inf:
+            continue
         carried = total_throughput(variant, workers.types, asking)
         if carried > most:
             best, most = variant, carried
