@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from hetserve.base.failures import Failure
 from hetserve.routing.actions import Drop, Status
-from hetserve_router.inference import ITEMS, InferenceFacts, read_inference
+from hetserve_router.inference import ITEMS, JSON_LENGTH, InferenceFacts, read_inference
 from hetserve_router.inference_messages import read_message, read_name
-from hetserve_router.instances import ModelQuestion
+from hetserve_router.instances import ModelQuestion, lines_of
 from hetserve_shell.http.calls import Call
 from hetserve_shell.http.grpc import http_status
 from hetserve_shell.http.limits import HttpError
@@ -17,7 +19,8 @@ from hetserve_shell.http.takers import Head, Headers, Replier
 
 if TYPE_CHECKING:
     from hetserve_router.instances import InstanceLink
-    from hetserve_router.served import ServedService
+    from hetserve_router.served import ServedService, ServedSpec
+    from hetserve_services.facts import Key
 
 _OF_A_HOP: Final = frozenset(
     (
@@ -43,6 +46,32 @@ HTTP_STATUS: Final = {
     Status.INSTANCE_FAILED: HTTPStatus.BAD_GATEWAY,
     Status.TOO_LARGE: HTTPStatus.BAD_REQUEST,
 }
+
+
+@dataclass(slots=True, eq=False)
+class QueryNote:
+    """What the head of a query says, of which a client sends many.
+
+    service: as `spec` declares it. lines: see `lines_of`. items, json_length, coding: headers, see `read_inference`.
+    """
+
+    key: Key
+    service: ServedService
+    spec: ServedSpec
+    lines: tuple[bytes, bytes]
+    items: bytes
+    json_length: bytes
+    coding: bytes
+
+    @classmethod
+    def of(cls, head: Head, service: ServedService) -> QueryNote:
+        """head: of a query that this service takes, by HTTP."""
+        said = (head.get(name) for name in (ITEMS, JSON_LENGTH, b"content-encoding"))
+        return cls(service.key, service, service.spec, lines_of(head, head.method), *said)
+
+    def holds(self, services: Mapping[Key, ServedService]) -> bool:
+        """Whether the service is still so declared."""
+        return services.get(self.key) is self.service and self.service.spec is self.spec
 
 
 class QueryExchange:
@@ -191,11 +220,10 @@ class QueryExchange:
     # Inside
 
     def _read(self, head: Head, body: bytes | bytearray) -> InferenceFacts:
-        get = head.get
-        if not head.is_grpc:
-            coding = get(b"content-encoding")
-            return read_inference(body, get(ITEMS), get(b"inference-header-content-length"), coding)
-        model, facts = read_message(body, get(ITEMS), get(b"grpc-timeout"))
+        note: QueryNote | None = head.note
+        if note is not None:
+            return read_inference(body, note.items, note.json_length, note.coding)
+        model, facts = read_message(body, head.get(ITEMS), head.get(b"grpc-timeout"))
         self._service.check_model(model)
         return facts
 

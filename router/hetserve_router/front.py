@@ -16,7 +16,7 @@ import orjson
 
 from hetserve_router.access_log import AccessLog
 from hetserve_router.addresses import SERVICE, Asked, rpc_target_of, service_of, target_of
-from hetserve_router.exchange import ForwardedExchange, QueryExchange
+from hetserve_router.exchange import ForwardedExchange, QueryExchange, QueryNote
 from hetserve_router.inference import InferenceFacts
 from hetserve_router.served import ServedService
 from hetserve_services.facts import Key
@@ -87,6 +87,10 @@ class Front:
             raise
 
     def _taker(self, head: Head) -> Taker:
+        note: QueryNote | None = head.note
+        if note is not None and note.holds(self.services) and self.serves():
+            self.asked_at = time.monotonic()
+            return self._query(note.service, head)
         target = rpc_target_of(head.path) if head.is_grpc else target_of(head.path)
         serves = self.serves()
         if target.asked in _OWN:
@@ -103,6 +107,8 @@ class Front:
             return self._other(service, head)
         service.check_model(target.model)
         _only(head, *((b"POST",) if target.asked is Asked.INFER else (b"GET", b"HEAD")))
+        if target.asked is Asked.INFER:
+            head.note = QueryNote.of(head, service)
         return self._of_the_model(service, head, target.asked)
 
     def _of_the_model(self, service: ServedService, head: Head, asked: Asked) -> Taker:

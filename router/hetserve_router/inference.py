@@ -29,7 +29,7 @@ _INPUTS: Final = re.compile(rb'(?<!\\)"inputs"\s*:\s*\[')
 _SHAPE: Final = re.compile(rb'(?<!\\)"shape"\s*:\s*\[\s*(?:(\d{1,18})\s*[,\]]|\])')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class InferenceFacts:
     """items: of a query. timeout: what its client waits for at most [s]; None: it does not say.
 
@@ -56,11 +56,11 @@ def read_inference(body: bytes | bytearray, items: bytes, json_length: bytes, en
                 f"{_text(ITEMS)} how many items the query has",
             )
         return InferenceFacts(told, in_sequence=True)
-    part = memoryview(body)[: _length(json_length, len(body))] if json_length else memoryview(body)
-    if len(part) > MOST_PARSED:
-        found = _glimpsed(bytes(part[:LOOKED_AT])) if told is None else told
+    length = _length(json_length, len(body)) if json_length else len(body)
+    if length > MOST_PARSED:
+        found = _glimpsed(bytes(body[: min(length, LOOKED_AT)])) if told is None else told
         return InferenceFacts(found, in_sequence=True)
-    return _parsed(bytes(part), told)
+    return _parsed(body[:length], told)
 
 
 def told_items(value: bytes) -> int:
@@ -88,7 +88,7 @@ def _glimpsed(head: bytes) -> int:
     return 1 if shape[1] is None else counted(int(shape[1]))
 
 
-def _parsed(text: bytes, told: int | None) -> InferenceFacts:
+def _parsed(text: bytes | bytearray, told: int | None) -> InferenceFacts:
     try:
         request = orjson.loads(text)
     except orjson.JSONDecodeError as error:

@@ -71,8 +71,8 @@ class InstanceLink:
 
     def send(self, head: Head, method: bytes, body: bytes | bytearray, listener: AnswerListener) -> Call:
         """Asks the instance in the protocol of the client. head: of the client's request."""
-        headers = [header for header in head.headers if header[0] in PASSED_ON]
         if head.is_grpc:
+            headers = [header for header in head.headers if header[0] in PASSED_ON]
             start = (
                 (b":method", b"POST"),
                 (b":scheme", b"http"),
@@ -80,11 +80,9 @@ class InstanceLink:
                 (b":authority", self._authority),
             )
             return self._grpc.send([*start, (b"te", b"trailers"), *headers], body, listener)
-        target = b"%b?%b" % (head.path, head.query) if head.query else head.path
-        lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\ncontent-length: %d\r\n" % (method, target, self._host, len(body))]
-        lines += [b"%b: %b\r\n" % header for header in headers]
-        lines.append(b"\r\n")
-        return self._http.send(b"".join(lines), body, listener)
+        begin, end = head.note.lines if head.note else lines_of(head, method)
+        whole = b"%b%b\r\ncontent-length: %d%b" % (begin, self._host, len(body), end)
+        return self._http.send(whole, body, listener)
 
     def close(self) -> None:
         """Closes the connections on which nothing is asked."""
@@ -103,6 +101,13 @@ class InstanceLink:
         question = ModelQuestion(lambda answer: heard(answer.is_yes))
         question.ask(self, head, head.method, body)
         later(1.0, lambda: question.give_up("no answer within a second"))
+
+
+def lines_of(head: Head, method: bytes) -> tuple[bytes, bytes]:
+    """The head of a request to an instance: what comes before its address, and what comes behind the body's length."""
+    target = b"%b?%b" % (head.path, head.query) if head.query else head.path
+    passed = b"".join([b"%b: %b\r\n" % header for header in head.headers if header[0] in PASSED_ON])
+    return b"%b %b HTTP/1.1\r\nhost: " % (method, target), b"\r\n%b\r\n" % passed
 
 
 class ModelQuestion:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.model_profile import ModelProfile
@@ -36,7 +36,8 @@ from hetserve_shell.http.takers import Head
 log = logging.getLogger(__name__)
 
 Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
-ENVOY_TIMEOUT = b"x-envoy-expected-rq-timeout-ms"
+_FAULT: Final = HTTPStatus.BAD_REQUEST
+ENVOY_TIMEOUT: Final = b"x-envoy-expected-rq-timeout-ms"
 """Header: what Envoy waits for an answer, in place of what the client sent."""
 
 
@@ -192,7 +193,7 @@ class ServedService:
             self._table.serve_one(link.row, now - query.arrived, self.figures.latencies)
             self.access_log.ended(query, self.title, query.status, now)
             query.reply = None
-        self._perform(self.core.answered(query.number, now, is_typical=query.status < HTTPStatus.BAD_REQUEST))
+        self._perform(self.core.answered(query.number, now, is_typical=query.status < _FAULT))
         self._forget(query.number)
 
     def failed(self, query: QueryExchange, failure: Failure, reason: str) -> None:
@@ -290,7 +291,7 @@ class ServedService:
 
     def _count_busy(self, link: InstanceLink) -> None:
         now = self.now()
-        self._table.busy[link.row] += now - link.counted
+        self._table.serve_on(link.row, now - link.counted)
         link.counted = now
 
     def _freed(self, query: QueryExchange, failure: str = "") -> InstanceLink | None:

@@ -216,7 +216,10 @@ class CallConnection(asyncio.Protocol, ABC, Generic[RequestHead]):
 
 
 class ClientConnection(CallConnection[bytes]):
-    """HTTP/1.1."""
+    """HTTP/1.1. An answer whose head is that of the one before, byte for byte, is not parsed again."""
+
+    _text, _total = b"", 0
+    """The head that was parsed last, of an answer that came whole and left the connection; its bytes with its body."""
 
     def __init__(self, kept: KeptConnections) -> None:
         super().__init__(kept)
@@ -237,7 +240,10 @@ class ClientConnection(CallConnection[bytes]):
         if self.call is None:  # nobody has asked
             self.abort()
             return
-        self._heard = True
+        begins, self._heard = not self._heard, True
+        if begins and len(data) == self._total and data.startswith(self._text):
+            self._knows(data[len(self._text) :])
+            return
         self._unseen += len(data)
         try:
             self._parser.feed_data(data)
@@ -248,6 +254,8 @@ class ClientConnection(CallConnection[bytes]):
                 log.exception("hearing an answer failed", exc_info=error.__context__)
             self._give_up(f"the answer is not HTTP/1.1: {error}")
         if self._done:
+            if begins:
+                self._remember(data)
             self._finish()
         elif self._unseen > SURROUND:
             self._give_up(f"the head of the answer, or what surrounds a chunk, is larger than {SURROUND} bytes")
@@ -298,6 +306,20 @@ class ClientConnection(CallConnection[bytes]):
         self._head_only = head.startswith(b"HEAD ")
         self._until_end, self._unseen = False, 0
         write_joined(transport, head, body)
+
+    def _remember(self, data: bytes) -> None:
+        """Notes the head of an answer that was whole in these data, where its length ends it and the connection stays."""
+        end, said = data.find(b"\r\n\r\n") + 4, [value for name, value in self._headers if name == b"content-length"]
+        is_known = self._stays and not self._head_only and said == [b"%d" % (len(data) - end)]
+        self._text, self._total = (data[:end], len(data)) if is_known else (b"", 0)
+
+    def _knows(self, body: bytes) -> None:
+        """Takes an answer whose head is known."""
+        if self._listener is not None:
+            self._listener.on_head(self._parser.get_status_code(), self._headers)
+        if self._listener is not None and body:
+            self._listener.on_piece(body)
+        self._end(stays=True)
 
     def _finish(self) -> None:
         self._done = self._until_end = False

@@ -44,17 +44,29 @@ def http1(server: HttpServer) -> Connection:
 class TakerReader(RequestReader):
     """Reads requests whose `handler` is the Taker that their head has chosen.
 
+    A request whose head is that of the one before, byte for byte, is not parsed again: clients send the same ones.
     whole: the long body that is received, if there is one.
     """
 
     _at_once = PIECE
     whole: bytearray | None = None
     _filled = 0
+    _first: Head | None = None
+    """The first head of the data that is read."""
+    _known: Head | None = None
+    """A head that `_text` is parsed to; with its body it takes `_total` bytes."""
+    _text, _total = b"", 0
 
     def feed_piece(self, data: bytes, at: int) -> int:
         """Reads some of the data from `at` on; returns where it stopped."""
         if self.whole is None:
+            begins = at == 0 and not self.receiving
+            if begins and len(data) == self._total and data.startswith(self._text) and self._knows(data):
+                return self._total
+            self._first = None
             self._feed(data[at : at + PIECE])
+            if begins:
+                self._remember(data)
             return at + PIECE
         room = self.room(self.whole)
         part = memoryview(data)[at : at + len(room)]
@@ -77,7 +89,8 @@ class TakerReader(RequestReader):
 
     def drop(self) -> None:
         super().drop()
-        self.whole = None
+        self.whole = self._known = None
+        self._total = 0
         taker, self._handler = self._handler, None
         if taker is not None:
             say_gone(taker)
@@ -100,11 +113,9 @@ class TakerReader(RequestReader):
         expecting = self._expecting()
         path, _, query = self._url.partition(b"?")
         head = Head(self._parser.get_method(), path, query, self._headers, length, _firsts=self._firsts)
-        self._head_only = head.method == b"HEAD"
-        self._handler = taker = self._asked(head, expecting)
-        self._limit = taker.limit
-        if length is not None and length > self._limit:
-            raise too_large(self._limit)
+        taker = self._chosen(head, expecting)
+        if self._first is None and not expecting:
+            self._first = head
         if length is not None and length > WHOLE:
             self._size = length
             self._budget.used += length
@@ -114,6 +125,40 @@ class TakerReader(RequestReader):
         if expecting:
             self._proceed()
         return taker
+
+    def _chosen(self, head: Head, expecting: bool) -> Taker:
+        """Who takes a request. Raises HttpError."""
+        self._head_only = head.method == b"HEAD"
+        self._handler = taker = self._asked(head, expecting)
+        self._limit = taker.limit
+        if head.length is not None and head.length > self._limit:
+            raise too_large(self._limit)
+        return taker
+
+    def _remember(self, data: bytes) -> None:
+        """Notes the head that data began with, if it is whole and says how long the body is."""
+        head, self._known, self._total = self._first, None, 0
+        if head is None or self.dead or head.length is None or head.length > WHOLE:
+            return
+        end = data.find(b"\r\n\r\n", 0, PIECE) + 4
+        if end >= 4 and data.startswith(head.method):  # blank lines may come before
+            self._known, self._text, self._total = head, data[:end], end + head.length
+
+    def _knows(self, data: bytes) -> bool:
+        """Takes a request whose head is known; False: there is no room for it, or no head is known."""
+        head, body = self._known, data[len(self._text) :]
+        if head is None or self.dead or self._budget.used + len(body) > self._budget.limit:
+            return False
+        self.since = self._server.now
+        try:
+            taker = self._chosen(head, expecting=False)
+        except HttpError as error:
+            self._stop(error)
+            return True
+        self._budget.used += len(body)
+        self._handler = None
+        self._take(Request(taker, body, keep=True, head_only=self._head_only, chunks=True))
+        return True
 
     def _asked(self, head: Head, expecting: bool) -> Taker:
         router: HeadRouter = self._server.routes

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import orjson
 
@@ -23,7 +23,8 @@ Headers = Sequence[tuple[bytes, bytes]]
 class Head:
     """A request without its body. headers: in their order, names in lower case. length: of the body, if it is known.
 
-    is_grpc: its body is one message of gRPC behind its prefix, and so must be the answer's.
+    is_grpc: its body is one message of gRPC behind its prefix, and so must be the answer's. note: what a router of
+    heads has found out about it; where a client sends the same head again, it comes with its note.
     """
 
     method: bytes
@@ -32,6 +33,7 @@ class Head:
     headers: Headers
     length: int | None
     is_grpc: bool = False
+    note: Any = field(default=None, repr=False)
     _firsts: dict[bytes, bytes] | None = field(default=None, repr=False)
 
     def get(self, name: bytes) -> bytes:
