@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hetserve.base.failures import Failure
 from hetserve.routing.actions import Drop, Status
 from hetserve_router.inference import ITEMS, JSON_LENGTH, InferenceFacts, read_inference
 from hetserve_router.inference_messages import read_message, read_name
-from hetserve_router.instances import ModelQuestion, lines_of
+from hetserve_router.instances import ModelQuestion, lines_of, passed_back
 from hetserve_shell.http.calls import Call
 from hetserve_shell.http.grpc import http_status
 from hetserve_shell.http.limits import HttpError
@@ -22,19 +20,6 @@ if TYPE_CHECKING:
     from hetserve_router.served import ServedService, ServedSpec
     from hetserve_services.facts import Key
 
-_OF_A_HOP: Final = frozenset(
-    (
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-        b"content-length",
-        b"date",
-        b"server-timing",
-    )
-)
 FORWARDED_WITHIN: Final = 5.0
 WHOLE: Final = 64 * 1024
 """Bytes of an answer up to which it is sent at once."""
@@ -48,30 +33,25 @@ HTTP_STATUS: Final = {
 }
 
 
-@dataclass(slots=True, eq=False)
-class QueryNote:
-    """What the head of a query says, of which a client sends many.
-
-    service: as `spec` declares it. lines: see `lines_of`. items, json_length, coding: headers, see `read_inference`.
-    """
+class Route(NamedTuple):
+    """Where queries go that ask the same, while the service is so declared."""
 
     key: Key
     service: ServedService
     spec: ServedSpec
-    lines: tuple[bytes, bytes]
-    items: bytes
-    json_length: bytes
-    coding: bytes
 
-    @classmethod
-    def of(cls, head: Head, service: ServedService) -> QueryNote:
-        """head: of a query that this service takes, by HTTP."""
-        said = (head.get(name) for name in (ITEMS, JSON_LENGTH, b"content-encoding"))
-        return cls(service.key, service, service.spec, lines_of(head, head.method), *said)
 
-    def holds(self, services: Mapping[Key, ServedService]) -> bool:
-        """Whether the service is still so declared."""
-        return services.get(self.key) is self.service and self.service.spec is self.spec
+class QueryNote:
+    """What the head of a query by HTTP says, of which a client may send many.
+
+    lines: see `lines_of`. items, json_length, coding: headers, see `read_inference`.
+    """
+
+    __slots__ = ("coding", "items", "json_length", "lines", "route")
+
+    def __init__(self, head: Head, route: Route) -> None:
+        get, self.route, self.lines = head.get, route, lines_of(head, head.method)
+        self.items, self.json_length, self.coding = get(ITEMS), get(JSON_LENGTH), get(b"content-encoding")
 
 
 class QueryExchange:
@@ -234,12 +214,11 @@ class QueryExchange:
             self._call.resume()
 
     def _answer_headers(self) -> list[tuple[bytes, bytes]]:
-        headers = _passed_back(self._headers)
         queue, service = 1e3 * (self.sent - self.arrived), 1e3 * (self._service.now() - self.sent)
-        headers.append((b"server-timing", b"queue;dur=%.3f, service;dur=%.3f" % (queue, service)))
-        if self.instance is not None:
-            headers.append((b"hetserve-instance", self.instance.name.encode()))
-        return headers
+        timing = b"server-timing", b"queue;dur=%.3f, service;dur=%.3f" % (queue, service)
+        if self.instance is None:
+            return [*passed_back(self._headers), timing]
+        return [*self.instance.passed_back(self._headers), timing, self.instance.label]
 
     def _begin(self, reply: Replier) -> None:
         length = next((int(value) for name, value in self._headers if name == b"content-length"), None)
@@ -296,9 +275,4 @@ class ForwardedExchange:
             why = f"{self._service.title}: instance {self._instance.name}: {answer.failed}"
             reply.refuse(HttpError(HTTPStatus.BAD_GATEWAY, why))
         else:
-            reply.answer(answer.status, _passed_back(answer.headers), answer.body, answer.trailers)
-
-
-def _passed_back(headers: Headers) -> list[tuple[bytes, bytes]]:
-    """Headers of an instance's answer that the client gets."""
-    return [header for header in headers if header[0] not in _OF_A_HOP]
+            reply.answer(answer.status, passed_back(answer.headers), answer.body, answer.trailers)

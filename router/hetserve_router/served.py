@@ -381,4 +381,4 @@ def _seconds(timeout: Seconds | None) -> float:
 
 def _envoy_timeout(head: Head) -> float:
     value = head.get(ENVOY_TIMEOUT)
-    return int(value) / 1e3 if value.isdigit() and len(value) <= 15 and int(value) else math.inf
+    return int(value) / 1e3 if value and value.isdigit() and len(value) <= 15 and int(value) else math.inf

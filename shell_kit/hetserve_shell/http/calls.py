@@ -156,12 +156,13 @@ class CallConnection(asyncio.Protocol, ABC, Generic[RequestHead]):
 
     def ask(self, head: RequestHead, body: bytes | bytearray, listener: AnswerListener) -> Call:
         """Sends a request, now or once there is a connection."""
-        self.call, self._listener = Call(self), listener
-        self._heard = False
-        self._waiting = head, body
-        if self.transport is not None:
-            self._send(self.transport)
-        return self.call
+        self.call = call = Call(self)
+        self._listener, self._heard = listener, False
+        if self.transport is None:
+            self._waiting = head, body
+        else:
+            self._write(self.transport, head, body)
+        return call
 
     def fail(self, reason: str, *, is_refused: bool = False) -> None:
         """Nothing more comes of what is asked. is_refused: the server has said that it has not begun with it."""
@@ -183,10 +184,11 @@ class CallConnection(asyncio.Protocol, ABC, Generic[RequestHead]):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        if self.call is not None:
-            self._send(self.transport)
-        elif self._waiting is not None:  # cancelled
+        waiting, self._waiting = self._waiting, None
+        if self.call is None and waiting is not None:  # cancelled
             self.abort()
+        elif waiting is not None:
+            self._write(self.transport, *waiting)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._kept.forget(self)
@@ -197,11 +199,6 @@ class CallConnection(asyncio.Protocol, ABC, Generic[RequestHead]):
     @abstractmethod
     def _write(self, transport: asyncio.Transport, head: RequestHead, body: bytes | bytearray) -> None:
         """Sends a request."""
-
-    def _send(self, transport: asyncio.Transport) -> None:
-        if self._waiting is not None:
-            (head, body), self._waiting = self._waiting, None
-            self._write(transport, head, body)
 
     def _end(self, trailers: Headers = (), *, stays: bool) -> None:
         """An answer is whole. stays: whether its connection can be used again."""

@@ -245,9 +245,11 @@ class TakerConnection(Connection):
         if not request.keep:
             self._read_no_more()
             framing += b"connection: close\r\n"
-        line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
-        given = b"".join([b"%b: %b\r\n" % header for header in headers])
-        return b"%b%b%bdate: %b\r\n\r\n" % (line, given, framing, self._server.date)
+        parts = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
+        for name, value in headers:
+            parts += name, b": ", value, b"\r\n"
+        parts += framing, b"date: ", self._server.date, b"\r\n\r\n"
+        return b"".join(parts)
 
     def ended(self, reply: Http1Replier) -> None:
         """An answer has ended."""
