@@ -216,7 +216,9 @@ class ClientConnection(CallConnection[bytes]):
     """HTTP/1.1. An answer whose head is that of the one before, byte for byte, is not parsed again."""
 
     _text, _total = b"", 0
-    """The head that was parsed last, of an answer that came whole and left the connection; its bytes with its body."""
+    """The head of an answer that came whole and left the connection; its bytes with its body."""
+    _says: tuple[int, Headers] = 0, ()
+    """Status and headers of that."""
 
     def __init__(self, kept: KeptConnections) -> None:
         super().__init__(kept)
@@ -237,7 +239,7 @@ class ClientConnection(CallConnection[bytes]):
         if self.call is None:  # nobody has asked
             self.abort()
             return
-        begins, self._heard = not self._heard, True
+        begins, self._heard = not (self._heard or self._head_only), True
         if begins and len(data) == self._total and data.startswith(self._text):
             self._knows(data[len(self._text) :])
             return
@@ -306,16 +308,24 @@ class ClientConnection(CallConnection[bytes]):
 
     def _remember(self, data: bytes) -> None:
         """Notes the head of an answer that was whole in these data, where its length ends it and the connection stays."""
-        end, said = data.find(b"\r\n\r\n") + 4, [value for name, value in self._headers if name == b"content-length"]
-        is_known = self._stays and not self._head_only and said == [b"%d" % (len(data) - end)]
-        self._text, self._total = (data[:end], len(data)) if is_known else (b"", 0)
+        end = data.find(b"\r\n\r\n") + 4
+        lengths = [value for name, value in self._headers if name == b"content-length"]
+        self._text, self._total = b"", 0
+        if self._stays and lengths == [b"%d" % (len(data) - end)]:
+            self._text, self._total = data[:end], len(data)
+            self._says = self._parser.get_status_code(), self._headers
 
     def _knows(self, body: bytes) -> None:
         """Takes an answer whose head is known."""
-        if self._listener is not None:
-            self._listener.on_head(self._parser.get_status_code(), self._headers)
-        if self._listener is not None and body:
-            self._listener.on_piece(body)
+        try:
+            if self._listener is not None:
+                self._listener.on_head(*self._says)
+            if self._listener is not None and body:
+                self._listener.on_piece(body)
+        except Exception as error:
+            log.exception("hearing an answer failed")
+            self._give_up(f"the answer is not taken: {error}")
+            return
         self._end(stays=True)
 
     def _finish(self) -> None:
