@@ -95,16 +95,13 @@ def _parsed(text: bytes | bytearray, told: int | None) -> InferenceFacts:
         raise _wrong(f"the body is no JSON: {error}") from None
     if not isinstance(request, dict):
         raise _wrong("the body must be a JSON object with inputs")
-    parameters = request.get("parameters")
+    items, parameters = _first_size(request.get("inputs")) if told is None else told, request.get("parameters")
     if parameters is None:
-        parameters = {}
+        return InferenceFacts(items)
     if not isinstance(parameters, dict):
         raise _wrong("parameters: must be an object")
-    return InferenceFacts(
-        _first_size(request.get("inputs")) if told is None else told,
-        told_timeout(parameters.get("timeout")),
-        parameters.get("sequence_id") not in (None, 0, ""),
-    )
+    timeout, sequence = told_timeout(parameters.get("timeout")), parameters.get("sequence_id")
+    return InferenceFacts(items, timeout, sequence not in (None, 0, ""))
 
 
 def _first_size(inputs: Any) -> int:

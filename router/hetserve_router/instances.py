@@ -64,8 +64,9 @@ class InstanceAddress:
 class InstanceLink:
     """number: the core's. row: of its figures.
 
-    query: that it serves; label: names it in answers; counted: until when that is in its figures [s]. is_draining: it gets none, also before the
-    core knows it. failure: what was heard of it last, if that is one. has_left: once it serves none it is forgotten.
+    query: that it serves; counted: until when that is in its figures [s]. label: names it in answers. is_draining: it
+    gets none, also before the core knows it. failure: what was heard of it last, if that is one. has_left: once it
+    serves none it is forgotten.
     """
 
     query: QueryExchange | None = None

@@ -300,11 +300,12 @@ class ServedService:
         if link is not None:
             self._count_busy(link)
             link.query, link.failure = None, failure
-            self._retire(link)
+            if link.has_left:
+                self._retire(link)
         return link
 
     def _retire(self, link: InstanceLink) -> None:
-        if link.has_left and link.query is None and self._links.pop(link.number, None) is not None:
+        if link.query is None and self._links.pop(link.number, None) is not None:
             link.close()
             if all(other.row != link.row for other in self._links.values()):
                 self._table.seats[link.row].gone_at, self._table.in_flight[link.row] = self.now(), 0

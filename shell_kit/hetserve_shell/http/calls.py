@@ -307,7 +307,7 @@ class ClientConnection(CallConnection[bytes]):
         write_joined(transport, head, body)
 
     def _remember(self, data: bytes) -> None:
-        """Notes the head of an answer that was whole in these data, where its length ends it and the connection stays."""
+        """Notes the head of an answer that was whole in these data, if its length ends it and the connection stays."""
         end = data.find(b"\r\n\r\n") + 4
         lengths = [value for name, value in self._headers if name == b"content-length"]
         self._text, self._total = b"", 0
