@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hetserve.base.failures import Failure
 from hetserve.routing.actions import Drop, Status
-from hetserve_router.inference import ITEMS, JSON_LENGTH, InferenceFacts, read_inference
+from hetserve_router.inference import (
+    GATEWAY_TIMEOUT,
+    ITEMS,
+    JSON_LENGTH,
+    InferenceFacts,
+    gateway_timeout,
+    read_inference,
+)
 from hetserve_router.inference_messages import read_message, read_name
 from hetserve_router.instances import ModelQuestion, lines_of, passed_back
 from hetserve_shell.http.calls import Call
@@ -44,14 +51,15 @@ class Route(NamedTuple):
 class QueryNote:
     """What the head of a query by HTTP says, of which a client may send many.
 
-    lines: see `lines_of`. items, json_length, coding: headers, see `read_inference`.
+    lines: see `lines_of`. items, json_length, coding: headers, see `read_inference`. within: that a gateway waits [s].
     """
 
-    __slots__ = ("coding", "items", "json_length", "lines", "route")
+    __slots__ = ("coding", "items", "json_length", "lines", "route", "within")
 
     def __init__(self, head: Head, route: Route) -> None:
         get, self.route, self.lines = head.get, route, lines_of(head, head.method)
         self.items, self.json_length, self.coding = get(ITEMS), get(JSON_LENGTH), get(b"content-encoding")
+        self.within = gateway_timeout(get(GATEWAY_TIMEOUT))
 
 
 class QueryExchange:
@@ -117,7 +125,9 @@ class QueryExchange:
                 self._service.access_log.refused(head, error.status, self._service.title)
             raise
         self._body, self.reply = body, reply
-        self._service.arrived(self, self.facts, head)
+        note: QueryNote | None = head.note
+        within = gateway_timeout(head.get(GATEWAY_TIMEOUT)) if note is None else note.within
+        self._service.arrived(self, self.facts, within)
 
     def gone(self) -> None:
         self.reply = None

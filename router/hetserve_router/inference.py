@@ -5,6 +5,7 @@ Tensors are not decoded. Whatever is too large to be parsed is known by its head
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -19,6 +20,8 @@ ITEMS: Final = b"hetserve-items"
 """Header: items of a query, for bodies whose size cannot be read."""
 JSON_LENGTH: Final = b"inference-header-content-length"
 """Header of the protocol's binary extension: bytes of JSON before the tensors."""
+GATEWAY_TIMEOUT: Final = b"x-envoy-expected-rq-timeout-ms"
+"""Header: what Envoy waits for an answer, in place of what the client sent."""
 MOST_PARSED: Final = 64 * 1024
 """Bytes of JSON that are parsed whole; clients write `parameters` last."""
 LOOKED_AT: Final = 4 * 1024
@@ -113,7 +116,8 @@ def _first_size(inputs: Any) -> int:
         return 1
     if not isinstance(shape, list) or type(shape[0]) is not int:
         raise _wrong("inputs[0].shape: must be a list of whole numbers")
-    return counted(shape[0])
+    size: int = shape[0]
+    return size if 1 <= size <= MOST_ITEMS else counted(size)
 
 
 def counted(size: int) -> int:
@@ -130,6 +134,11 @@ def told_timeout(value: Any) -> Seconds | None:
     if type(value) is int and 0 < value < 2**63:
         return Seconds(value / 1e6)
     raise _wrong(f"parameters.timeout {value!r}: must be a whole number of microseconds; 0: no timeout")
+
+
+def gateway_timeout(value: bytes) -> float:
+    """Of the header GATEWAY_TIMEOUT, empty where absent [s]; infinite: none."""
+    return int(value) / 1e3 if value and value.isdigit() and len(value) <= 15 and int(value) else math.inf
 
 
 def _wrong(message: str) -> HttpError:

@@ -15,7 +15,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.model_profile import ModelProfile
 from hetserve.api.service.dispatch import DispatchSpec
 from hetserve.base.failures import Failure
-from hetserve.base.units import Seconds, parse_duration
+from hetserve.base.units import parse_duration
 from hetserve.demand import contract
 from hetserve.dispatch import make_policy
 from hetserve.planning.offers import namespace_of
@@ -31,14 +31,11 @@ from hetserve_router.instances import InstanceAddress, InstanceLink
 from hetserve_services.facts import Key, ServiceFacts, threshold_batches
 from hetserve_services.figures import InstanceFigures, Seat, ServiceFigures
 from hetserve_shell.http.limits import HttpError
-from hetserve_shell.http.takers import Head
 
 log = logging.getLogger(__name__)
 
 Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 _FAULT: Final = HTTPStatus.BAD_REQUEST
-ENVOY_TIMEOUT: Final = b"x-envoy-expected-rq-timeout-ms"
-"""Header: what Envoy waits for an answer, in place of what the client sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +138,8 @@ class ServedService:
             )
         if self._open >= self.limits.open:
             raise self.refused(HTTPStatus.TOO_MANY_REQUESTS, f"{self._open} queries are open, as many as may")
-        self._check_bytes(length or 0)
+        if length:
+            self._check_bytes(length)
 
     def _check_bytes(self, more: int) -> None:
         if self._held + more > self.limits.bodies:
@@ -175,13 +173,16 @@ class ServedService:
 
     # Events of queries
 
-    def arrived(self, query: QueryExchange, facts: InferenceFacts, head: Head) -> None:
+    def arrived(self, query: QueryExchange, facts: InferenceFacts, within: float) -> None:
+        """A query is whole. within: that a gateway waits for its answer [s], infinite: none does."""
         number = self._next_query
         self._next_query += 1
         now = query.arrived = self.now()
         query.number = number
         self._queries[number] = query
-        hard, before = now + min(_seconds(facts.timeout), _envoy_timeout(head)), self.core.counts.received
+        if facts.timeout is not None and facts.timeout < within:
+            within = facts.timeout
+        hard, before = now + within, self.core.counts.received
         actions = self.core.arrived(number, facts.items, now, hard, is_retriable=not facts.in_sequence)
         if self.core.counts.received > before:
             self.figures.receive_one(facts.items)
@@ -374,12 +375,3 @@ def _manifest(profile: ModelProfile) -> dict[str, Any]:
     metadata = {"name": profile.metadata.name, "namespace": namespace_of(profile)}
     spec = profile.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {"apiVersion": profile.api_version, "kind": profile.kind, "metadata": metadata, "spec": spec}
-
-
-def _seconds(timeout: Seconds | None) -> float:
-    return math.inf if timeout is None else timeout
-
-
-def _envoy_timeout(head: Head) -> float:
-    value = head.get(ENVOY_TIMEOUT)
-    return int(value) / 1e3 if value and value.isdigit() and len(value) <= 15 and int(value) else math.inf
