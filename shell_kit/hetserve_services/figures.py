@@ -94,6 +94,9 @@ class InstanceFigures:
     """Of the memory of `served`, `seconds`, `durations` and `busy`: one number is counted in a third of the time."""
 
     def __post_init__(self) -> None:
+        self._view()
+
+    def _view(self) -> None:
         self._views = self.served.data, self.seconds.data, self.durations.data, self.busy.data
 
     def add(self, seat: Seat) -> int:
@@ -104,7 +107,7 @@ class InstanceFigures:
             for name in ("served", "in_flight", "busy", "seconds", "durations"):
                 old = getattr(self, name)
                 setattr(self, name, np.concatenate((old, np.zeros((max(len(old), 16), *old.shape[1:]), old.dtype))))
-            self.__post_init__()
+            self._view()
         return row
 
     def row_of(self, seat: Seat) -> int:
