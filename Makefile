@@ -88,8 +88,8 @@ deep-tests: setup tools kernels peers ## Run the deep tests, and each law with m
 	HETSERVE_TEST_TIER=deep $(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "deep or law" $(TESTS)
 
 .PHONY: gateway-tests
-gateway-tests: setup peers ## Run the tests of a router behind a real Envoy, which is installed first
-	$(BIN)/pytest -n 0 -m deep tests/unit/router/test_behind_a_gateway.py
+gateway-tests: setup peers ## Run the tests of a router beside a real Envoy and real gRPC, which are installed first
+	$(BIN)/pytest -n 0 -m deep tests/unit/router/test_behind_a_gateway.py tests/unit/router/test_beside_grpc.py
 
 .PHONY: flakes
 flakes: setup tools kernels ## Run the scenarios N times beside BURNERS busy processes; say what failed, and what was nearly too slow

@@ -10,6 +10,7 @@ import socket
 import uvloop
 
 from hetserve_shell.http.client import HttpClient
+from hetserve_shell.http.handlers import PathRouter
 from hetserve_shell.http.server import HttpServer
 
 
@@ -27,7 +28,7 @@ async def _serve(port: int, upstream: str) -> None:
     async def forward(body: bytes) -> bytes:
         return (await client.request("POST", "/echo", headers={}, body=body, timeout=10.0))[1]
 
-    server = HttpServer({b"/echo": lambda body: b'{"length": %d}' % len(body), b"/forward": forward})
+    server = HttpServer(PathRouter({b"/echo": lambda body: b'{"length": %d}' % len(body), b"/forward": forward}))
     await server.start(socket.create_server(("127.0.0.1", port), backlog=128))
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

@@ -37,9 +37,9 @@ from hetserve_operator.workqueue import Key, WorkQueue
 from hetserve_shell import process
 from hetserve_shell.http.probes import LIMITS, probe_server
 from hetserve_shell.http.server import allotted, listen
-from hetserve_shell.kube.client import LEASE_CONNECTIONS, ApiServer, ApiStatusError, KubernetesApi
-from hetserve_shell.kube.connection import ApiConnection, ApiUnreachableError
-from hetserve_shell.kube.reviews import REVIEW_CONNECTIONS, check_of
+from hetserve_shell.kube.client import ApiServer, ApiStatusError, api_clients
+from hetserve_shell.kube.connection import ApiUnreachableError
+from hetserve_shell.kube.reviews import check_of
 from hetserve_shell.leader.elector import Elector, boot_clock
 from hetserve_shell.tasks import garbage
 from hetserve_shell.tasks.supervisor import supervise
@@ -88,16 +88,8 @@ def main(config_path: Path | None, kubeconfig: Path | None, identity: str | None
 
 async def serve(settings: OperatorSettings, kubeconfig: Path | None) -> None:
     """Run until SIGTERM or SIGINT."""
-    connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-operator")
-    api = KubernetesApi(connection, timeout=API_TIMEOUT)
-    lease_api = KubernetesApi(connection, LEASE_CONNECTIONS)
-    review_api = KubernetesApi(connection, REVIEW_CONNECTIONS)
-    try:
+    async with api_clients(kubeconfig, "hetserve-operator", API_TIMEOUT) as (api, lease_api, review_api):
         await Operator(settings, api, lease_api=lease_api, review_api=review_api).run()
-    finally:
-        for one in (api, lease_api, review_api):
-            one.close()
-        await connection.close()
 
 
 class Operator:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import orjson
 
+from hetserve_router.lines import Lines
 from hetserve_shell.http.takers import Head
 
 if TYPE_CHECKING:
@@ -22,17 +21,19 @@ CLIENT_GONE = 499
 """In place of a status, where the client left before its answer ended."""
 
 
-def _write(line: bytes) -> None:
-    with suppress(OSError):  # nobody reads it; queries go on
-        sys.stdout.buffer.write(line)
-        sys.stdout.buffer.flush()
+_STDOUT: Final = 1
 
 
 class AccessLog:
-    """logged: whose lines are written; errors: those with a status from 400 on. least: status that is written."""
+    """logged: whose lines are written; errors: those with a status from 400 on. least: status that is written.
 
-    def __init__(self, logged: AccessLogged, write: Callable[[bytes], None] = _write) -> None:
-        self._write = write
+    lines: where to; default: standard output.
+    """
+
+    def __init__(self, logged: AccessLogged, lines: Lines | None = None) -> None:
+        self._lines = lines or Lines(_STDOUT)
+        self._dropped = 0
+        """Lines since the last one that nobody will see."""
         self.least = {"all": 0, "errors": HTTPStatus.BAD_REQUEST, "none": sys.maxsize}[logged]
 
     def refused(self, head: Head, status: int, service: str) -> None:
@@ -58,8 +59,14 @@ class AccessLog:
             bytesOut=given,
         )
 
+    def close(self) -> None:
+        """Writes what is taken at once."""
+        self._lines.flush()
+
     def _say(self, head: Head, status: int, service: str | None, **more: object) -> None:
         at = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
         asked = head.get(b"x-request-id")[:200].decode("latin-1") or None
         line = {"time": at, "service": service, "status": status, **more, "requestId": asked}
-        self._write(orjson.dumps(line) + b"\n")
+        if self._dropped:
+            line["dropped"] = self._dropped
+        self._dropped = 0 if self._lines.add(orjson.dumps(line) + b"\n") else self._dropped + 1

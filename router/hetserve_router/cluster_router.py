@@ -13,7 +13,7 @@ from hetserve_router.settings import RouterSettings
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.reviews import check_of
 from hetserve_shell.leader.elector import Elector
-from hetserve_shell.leader.service import LeaderLabel
+from hetserve_shell.leader.label import LeaderLabel
 
 log = logging.getLogger(__name__)
 

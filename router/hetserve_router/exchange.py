@@ -48,8 +48,8 @@ HTTP_STATUS: Final = {
 class QueryExchange:
     """Takes a query and hears its instance's answer.
 
-    reply: to the client; None: nobody waits. number: of the core, -1: it does not know the query. arrived, sent: when
-    the query was whole, and when its instance got it [s]. asked: name of the instance that got it last.
+    reply: to the client; None: nobody waits. number: of the core, -1: it does not know the query. began: when its head
+    came; arrived: when it was whole; sent: when its instance got it [s]. asked: name of the instance that got it last.
     """
 
     __slots__ = (
@@ -64,6 +64,7 @@ class QueryExchange:
         "_size",
         "arrived",
         "asked",
+        "began",
         "facts",
         "instance",
         "limit",
@@ -80,7 +81,7 @@ class QueryExchange:
         self.number = -1
         self.reply: Replier | None = None
         self.instance: InstanceLink | None = None
-        self.arrived = self.sent = 0.0
+        self.began, self.arrived, self.sent = service.now(), 0.0, 0.0
         self.asked: str | None = None
         self.status = 0
         self._call: Call | None = None
@@ -105,17 +106,18 @@ class QueryExchange:
         except Exception as error:
             self._service.release(self._held)
             if isinstance(error, HttpError):
-                self._service.access_log.refused(head, error.status, self._service.title)
+                self._service.refuses(head, error)
             raise
         self._body, self.reply = body, reply
         self._service.arrived(self, self.facts, head)
 
     def gone(self) -> None:
-        self.reply = None
-        self._read_on()
         if self.number < 0:
             self._service.release(self._held)
-        else:
+            self._service.broken_off(self._head)
+        elif self.reply is not None:  # else it has ended meanwhile
+            self.reply = None
+            self._read_on()
             self._service.gone(self)
 
     # Called by the service
@@ -143,7 +145,10 @@ class QueryExchange:
             reply.abort()
             return
         again = None if action.retry_after is None else max(1, round(action.retry_after))
-        reply.refuse(HttpError(status, f"{self._service.title}: {action.reason}", retry_after=again))
+        error = HttpError(status, f"{self._service.title}: {action.reason}", retry_after=again)
+        if again is not None:
+            self._service.pace.slow(error, self._service.now())
+        reply.refuse(error)
 
     def abandon(self) -> None:
         """Awaits no answer any more."""
@@ -236,36 +241,42 @@ class ForwardedExchange:
 
     __slots__ = ("_head", "_instance", "_question", "_reply", "_service", "limit")
 
-    def __init__(self, service: ServedService, head: Head, instance: InstanceLink) -> None:
-        self._service, self._head, self._instance = service, head, instance
+    def __init__(self, service: ServedService, head: Head) -> None:
+        self._service, self._head = service, head
         self.limit = WHOLE
+        self._instance = ""
         self._question: ModelQuestion | None = None
         self._reply: Replier | None = None
 
     def take(self, body: bytes | bytearray, reply: Replier) -> None:
-        head, self._reply = self._head, reply
-        if head.is_grpc:
-            self._service.check_model(read_name(body))
+        service, head = self._service, self._head
+        try:
+            if head.is_grpc:
+                service.check_model(read_name(body))
+            instance = service.begin_question()
+        except HttpError as error:
+            service.refuses(head, error)
+            raise
+        self._reply, self._instance = reply, instance.name
         # Not HEAD, which few instances know; who asked for a head gets no more.
         method = b"POST" if head.is_grpc else b"GET"
         self._question = ModelQuestion(self._heard)
-        self._question.ask(self._instance, head, method, body if head.is_grpc else b"")
-        self._service.later(FORWARDED_WITHIN, lambda: self._give_up(f"no answer within {FORWARDED_WITHIN:g} s"))
+        self._question.ask(
+            instance, head, method, body if head.is_grpc else b"", within=FORWARDED_WITHIN, later=service.later
+        )
 
     def gone(self) -> None:
         self._reply = None
-        self._give_up("")
-
-    def _give_up(self, reason: str) -> None:
         if self._question is not None:
-            self._question.give_up(reason)
+            self._question.give_up("")
 
     def _heard(self, answer: ModelQuestion) -> None:
+        self._service.end_question()
         reply, self._reply = self._reply, None
         if reply is None:
             return
         if answer.failed:
-            why = f"{self._service.title}: instance {self._instance.name}: {answer.failed}"
+            why = f"{self._service.title}: instance {self._instance}: {answer.failed}"
             reply.refuse(HttpError(HTTPStatus.BAD_GATEWAY, why))
         else:
             reply.answer(answer.status, _passed_back(answer.headers), answer.body, answer.trailers)

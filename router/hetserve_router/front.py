@@ -18,6 +18,7 @@ from hetserve_router.access_log import AccessLog
 from hetserve_router.addresses import SERVICE, Asked, rpc_target_of, service_of, target_of
 from hetserve_router.exchange import ForwardedExchange, QueryExchange
 from hetserve_router.inference import InferenceFacts
+from hetserve_router.pace import RefusalPace
 from hetserve_router.served import ServedService
 from hetserve_services.facts import Key
 from hetserve_shell.http import grpc
@@ -66,6 +67,7 @@ class Front:
     access_log: AccessLog = field(default_factory=lambda: AccessLog("none"))
     budget: BodyBudget = field(default_factory=lambda: BodyBudget(0))
     ending: bool = False
+    _pace: RefusalPace = field(default_factory=RefusalPace)
     _about: bytes = field(init=False)
     _about_message: bytes = field(init=False)
 
@@ -79,11 +81,12 @@ class Front:
         try:
             return self._taker(head)
         except HttpError as error:
-            if error.status >= self.access_log.least:
-                title = ""
-                with suppress(HttpError):
-                    title = "/".join(self._key(head))[:300]
-                self.access_log.refused(head, error.status, title)
+            key = ("", "")
+            with suppress(HttpError):
+                key = self._key(head)
+            service = self.services.get(key)
+            (self._pace if service is None else service.pace).slow(error, time.monotonic())
+            self.access_log.refused(head, error.status, "/".join(key).strip("/")[:300])
             raise
 
     def _taker(self, head: Head) -> Taker:
@@ -106,12 +109,7 @@ class Front:
         return self._of_the_model(service, head, target.asked)
 
     def _of_the_model(self, service: ServedService, head: Head, asked: Asked) -> Taker:
-        if asked is Asked.INFER:
-            return self._query(service, head)
-        instance = service.any_instance()
-        if instance is None:
-            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"{service.title}: no instance is ready", retry_after=5)
-        return ForwardedExchange(service, head, instance)
+        return self._query(service, head) if asked is Asked.INFER else ForwardedExchange(service, head)
 
     def _key(self, head: Head) -> Key:
         return service_of(head.get(SERVICE), head.get(b"host"), self.namespaces, self.domain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -31,6 +32,9 @@ PASSED_ON: Final = frozenset(
 """Headers of a query that its instance gets."""
 MOST_ANSWERED: Final = 1 << 20
 """Bytes of an instance's answer about its model at most."""
+PROBED_WITHIN: Final = 1.0
+Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
+"""As the loop's `call_later`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class InstanceLink:
 
     query: that it serves; counted: until when that is in its figures [s]. is_draining: it gets none, also before the
     core knows it. failure: what was heard of it last, if that is one. has_left: once it serves none it is forgotten.
+    turn: number of the last request about its model that it got; 0: none.
     """
 
     query: QueryExchange | None = None
@@ -60,6 +65,7 @@ class InstanceLink:
     is_draining = True
     failure = ""
     has_left = False
+    turn = 0
 
     def __init__(self, number: int, address: InstanceAddress, row: int) -> None:
         self.number, self.address, self.row = number, address, row
@@ -91,18 +97,15 @@ class InstanceLink:
         self._http.close()
         self._grpc.close()
 
-    def probe(
-        self, model: str, heard: Callable[[bool], None], later: Callable[[float, Callable[[], None]], object]
-    ) -> None:
-        """Asks whether the model is ready; says so once, within a second. later: as the loop's `call_later`."""
+    def probe(self, model: str, heard: Callable[[bool], None], later: Later) -> None:
+        """Asks whether the model is ready; says so once, within a second."""
         if self.address.port is not None:
             head, body = Head(b"GET", b"/v2/models/%b/ready" % model.encode(), b"", (), 0), b""
         else:
             head = Head(b"POST", grpc.MODEL_READY, b"", (grpc.CONTENT_TYPE,), None, is_grpc=True)
             body = grpc.framed(grpc.field(1, model))
         question = ModelQuestion(lambda answer: heard(answer.is_yes))
-        question.ask(self, head, head.method, body)
-        later(1.0, lambda: question.give_up("no answer within a second"))
+        question.ask(self, head, head.method, body, within=PROBED_WITHIN, later=later)
 
 
 class ModelQuestion:
@@ -114,6 +117,7 @@ class ModelQuestion:
     def __init__(self, heard: Callable[[ModelQuestion], None]) -> None:
         self._heard: Callable[[ModelQuestion], None] | None = heard
         self._call: Call | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._is_grpc = False
         self.status, self.body, self.failed = 0, bytearray(), ""
         self.headers: Headers = ()
@@ -126,9 +130,13 @@ class ModelQuestion:
             return not self.failed and bytes(self.body) == grpc.framed(grpc.field(1, 1))
         return not self.failed and 200 <= self.status < 300
 
-    def ask(self, instance: InstanceLink, head: Head, method: bytes, body: bytes | bytearray) -> None:
+    def ask(
+        self, to: InstanceLink, head: Head, method: bytes, body: bytes | bytearray, *, within: float, later: Later
+    ) -> None:
+        """within: until there must be a whole answer [s]."""
         self._is_grpc = head.is_grpc
-        self._call = instance.send(head, method, body, self)
+        self._call = to.send(head, method, body, self)
+        self._timer = later(within, lambda: self.give_up(f"no answer within {within:g} s"))
 
     def give_up(self, reason: str) -> None:
         """Waits no longer."""
@@ -153,6 +161,8 @@ class ModelQuestion:
 
     def _end(self, failed: str) -> None:
         heard, self._heard = self._heard, None
+        if self._timer is not None:
+            self._timer.cancel()
         if heard is not None:
             self.failed = failed
             heard(self)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hetserve_shell.leader.elector import Elector
-from hetserve_shell.leader.service import LeaderLabel
+from hetserve_shell.leader.label import LeaderLabel
 
 log = logging.getLogger(__name__)
 

@@ -22,9 +22,7 @@ from hetserve_router.served import ServedSpec
 from hetserve_router.settings import RouterSettings
 from hetserve_services.facts import Key
 from hetserve_shell import process
-from hetserve_shell.kube.client import LEASE_CONNECTIONS, KubernetesApi
-from hetserve_shell.kube.connection import ApiConnection
-from hetserve_shell.kube.reviews import REVIEW_CONNECTIONS
+from hetserve_shell.kube.client import api_clients
 from hetserve_shell.tasks import garbage
 
 POD_NAME: Final = "POD_NAME"
@@ -110,13 +108,6 @@ async def serve_cluster(settings: RouterSettings, kubeconfig: Path | None) -> No
     """Runs until SIGTERM or SIGINT. Raises the error that ends any part."""
     stop = asyncio.Event()
     process.stop_on_signals(stop)
-    connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-router")
-    api, lease_api = KubernetesApi(connection), KubernetesApi(connection, LEASE_CONNECTIONS)
-    review_api = KubernetesApi(connection, REVIEW_CONNECTIONS)
-    try:
+    async with api_clients(kubeconfig, "hetserve-router") as (api, lease_api, review_api):
         pod = os.environ.get(POD_NAME)
         await ClusterRouter(settings, api, lease_api=lease_api, review_api=review_api, pod=pod).run(stop)
-    finally:
-        for one in (api, lease_api, review_api):
-            one.close()
-        await connection.close()

@@ -15,7 +15,8 @@ from hetserve_router.front import ANOTHER_LEADS, Front
 from hetserve_services.exposition import Families, ServingCollector
 from hetserve_services.facts import Key
 from hetserve_services.figures import InstanceFigures, ServiceFigures
-from hetserve_shell.http.limits import Handler, HttpError, Reply
+from hetserve_shell.http.handlers import Handler, Reply
+from hetserve_shell.http.limits import HttpError
 
 LEADER: Final = "hetserve_router_leader"
 RATIO: Final = "hetserve_profile_ratio"

@@ -20,7 +20,8 @@ from hetserve_router.settings import RouterSettings
 from hetserve_services.exposition import metrics_text
 from hetserve_services.facts import Key
 from hetserve_services.figures import STAYS, InstanceFigures, ServiceFigures
-from hetserve_shell.http.limits import Check, ServerLimits
+from hetserve_shell.http.handlers import Check
+from hetserve_shell.http.limits import ServerLimits
 from hetserve_shell.http.probes import LIMITS, probe_server
 from hetserve_shell.http.server import HttpServer, allotted, listen
 from hetserve_shell.tls.rotation import Rotation, TlsFiles
@@ -129,6 +130,7 @@ class Router:
         finally:
             await queries.stop(DRAIN_WITHIN)
             await probes.stop(PROBES_DRAIN_WITHIN)
+            self.front.access_log.close()
             if rotating is not None:
                 rotating.cancel()
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.model_profile import ModelProfile
@@ -27,7 +27,8 @@ from hetserve.serving.services import Service
 from hetserve_router.access_log import CLIENT_GONE, AccessLog
 from hetserve_router.exchange import QueryExchange
 from hetserve_router.inference import InferenceFacts
-from hetserve_router.instances import InstanceAddress, InstanceLink
+from hetserve_router.instances import InstanceAddress, InstanceLink, Later
+from hetserve_router.pace import RefusalPace
 from hetserve_services.facts import Key, ServiceFacts, threshold_batches
 from hetserve_services.figures import InstanceFigures, Seat, ServiceFigures
 from hetserve_shell.http.limits import HttpError
@@ -35,7 +36,8 @@ from hetserve_shell.http.takers import Head
 
 log = logging.getLogger(__name__)
 
-Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
+MOST_QUESTIONS: Final = 16
+"""Requests about its model that a service has under way at most."""
 ENVOY_TIMEOUT = b"x-envoy-expected-rq-timeout-ms"
 """Header: what Envoy waits for an answer, in place of what the client sent."""
 
@@ -106,11 +108,12 @@ class ServedService:
             facts.key, facts.model, facts.slo, contract.batch_bounds(threshold_batches(facts))
         )
         self._table = table
+        self.pace = RefusalPace()
         self._queries: dict[int, QueryExchange] = {}
         self._standing: dict[str, InstanceLink] = {}
         """By uid; and those that have left and still serve, by the core's number:"""
         self._links: dict[int, InstanceLink] = {}
-        self._next_query = self._next_instance = self._held = self._open = 0
+        self._next_query = self._next_instance = self._held = self._open = self._questions = self._turns = 0
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -148,9 +151,7 @@ class ServedService:
             raise self.refused(HTTPStatus.TOO_MANY_REQUESTS, why)
 
     def refused(self, status: HTTPStatus, why: str) -> HttpError:
-        """Counts a query that is refused before its size is known, and so in no bucket of sizes: the mix stays true."""
-        self.core.refused()
-        self.figures.received += 1
+        self._count_refused()
         return HttpError(status, f"{self.title}: {why}", retry_after=1)
 
     def hold(self, size: int) -> None:
@@ -167,6 +168,42 @@ class ServedService:
         self._held -= size
         self._open -= 1
 
+    def begin_question(self) -> InstanceLink:
+        """The instance to ask about the model, in turn, and if possible one that gets queries; then `end_question`.
+
+        Raises HttpError where there is none, or much is asked already.
+        """
+        if not self._standing:
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, f"{self.title}: no instance is ready", retry_after=5)
+        if self._questions >= MOST_QUESTIONS:
+            why = f"{self.title}: {MOST_QUESTIONS} requests about the model are under way, as many as may"
+            raise HttpError(HTTPStatus.TOO_MANY_REQUESTS, why, retry_after=1)
+        link = min(self._standing.values(), key=lambda one: (one.is_draining + 2 * bool(one.failure), one.turn))
+        self._questions += 1
+        self._turns += 1
+        link.turn = self._turns
+        return link
+
+    def end_question(self) -> None:
+        """A request about the model has ended."""
+        self._questions -= 1
+
+    def refuses(self, head: Head, error: HttpError) -> None:
+        """A request is refused that is no query of the core."""
+        self.pace.slow(error, self.now())
+        self.access_log.refused(head, error.status, self.title)
+
+    def broken_off(self, head: Head) -> None:
+        """A query never came whole: its client left, or it was refused meanwhile."""
+        if head.refused == HTTPStatus.SERVICE_UNAVAILABLE:
+            self._count_refused()
+        self.access_log.refused(head, head.refused or CLIENT_GONE, self.title)
+
+    def _count_refused(self) -> None:
+        """Of a query whose size is not known, and so in no bucket of sizes: the mix stays true."""
+        self.core.refused()
+        self.figures.received += 1
+
     @property
     def held(self) -> tuple[int, int]:
         """Open queries and the bytes of their bodies."""
@@ -180,8 +217,9 @@ class ServedService:
         now = query.arrived = self.now()
         query.number = number
         self._queries[number] = query
-        hard, before = now + min(_seconds(facts.timeout), _envoy_timeout(head)), self.core.counts.received
-        actions = self.core.arrived(number, facts.items, now, hard, is_retriable=not facts.in_sequence)
+        began, before = query.began, self.core.counts.received
+        hard = began + min(_seconds(facts.timeout), _envoy_timeout(head))
+        actions = self.core.arrived(number, facts.items, now, hard, began=began, is_retriable=not facts.in_sequence)
         if self.core.counts.received > before:
             self.figures.receive_one(facts.items)
         self._perform(actions)
@@ -243,10 +281,6 @@ class ServedService:
             self.figures.slo, self.figures.latencies = spec.facts.slo, contract.latency_bounds(spec.facts.slo)
             self._table.forget_durations(self.key)
         self._perform(self.core.revise(spec.service(self._slowdown), spec.queue, self.now()))
-
-    def any_instance(self) -> InstanceLink | None:
-        """One that stands, to ask about the model: if possible one that gets queries."""
-        return min(self._standing.values(), key=lambda link: link.is_draining + 2 * bool(link.failure), default=None)
 
     def refusing(self) -> dict[str, str]:
         """Ready instances that get no query, by name, and why."""

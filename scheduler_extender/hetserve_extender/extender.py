@@ -29,7 +29,8 @@ from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.handlers import Verbs
 from hetserve_shell.http import probes
-from hetserve_shell.http.limits import Check, ServerLimits
+from hetserve_shell.http.handlers import Check, PathRouter
+from hetserve_shell.http.limits import ServerLimits
 from hetserve_shell.http.server import HttpServer, allotted, listen
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import UNFINISHED_PODS, Reflector
@@ -188,7 +189,7 @@ class Extender:
         served = self.leader.served if self.leader else None
         handlers = Verbs(self.placer, self.binder, self.metrics, self.refusal, served, self.requeuer)
         limits = replace(verbs, connections=shares["verbs"])
-        server = HttpServer(handlers.routes(), limits, "verbs")
+        server = HttpServer(PathRouter(handlers.routes()), limits, "verbs")
         routes = placement_routes(self.placer, self.log)
         limits = replace(probing, connections=shares["probes"])
         alive = life_of_both(self.settings.scheduler.health_url)

@@ -12,9 +12,7 @@ import uvloop
 from hetserve_extender.extender import Extender
 from hetserve_extender.settings import Settings
 from hetserve_shell import process
-from hetserve_shell.kube.client import LEASE_CONNECTIONS, KubernetesApi
-from hetserve_shell.kube.connection import ApiConnection
-from hetserve_shell.kube.reviews import REVIEW_CONNECTIONS
+from hetserve_shell.kube.client import api_clients
 from hetserve_shell.tasks import garbage
 
 
@@ -44,12 +42,5 @@ async def serve(settings: Settings, kubeconfig: Path | None) -> None:
     garbage.relax()
     stop = asyncio.Event()
     process.stop_on_signals(stop)
-    connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-extender")
-    api, lease_api = KubernetesApi(connection), KubernetesApi(connection, LEASE_CONNECTIONS)
-    review_api = KubernetesApi(connection, REVIEW_CONNECTIONS)
-    try:
+    async with api_clients(kubeconfig, "hetserve-extender") as (api, lease_api, review_api):
         await Extender(settings, api, lease_api, review_api).run(stop)
-    finally:
-        for one in (api, lease_api, review_api):
-            one.close()
-        await connection.close()

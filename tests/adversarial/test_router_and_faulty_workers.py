@@ -19,6 +19,10 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\
 NO = b"HTTP/1.1 503 S\r\ncontent-length: 2\r\n\r\n{}"
 
 
+PATIENT = limits.REACTION
+"""Hard deadline of queries where only instances fail: a machine that stands still would let an early one pass."""
+
+
 class HalfOpen:
     """An instance that breaks each query off, or lets it wait for ever, until it is well. got: queries so far."""
 
@@ -63,7 +67,7 @@ class HalfOpen:
 async def test_a_worker_that_is_killed_costs_its_query_and_one_that_ends_in_order_none(tmp_path: Path) -> None:
     async with processes(tmp_path, workers="abc") as scene:
         clients = await scene.route()
-        clients.begin(6)
+        clients.begin(6, hard=PATIENT)
         await clients.more(3, "a")
         await scene.workers["a"].end(signal.SIGKILL)
         await clients.more(10, "b")
@@ -141,7 +145,7 @@ async def test_two_routers_at_once_answer_each_query_once_or_refuse_it(tmp_path:
         await scene.work("slow", "rm2", "--latency-factor", "10")
         both = [await scene.route(), await scene.route()]
         for clients in both:
-            clients.begin(5)
+            clients.begin(5, hard=PATIENT)
         await asyncio.gather(*(clients.more(20) for clients in both))
         await scene.workers["a"].end(signal.SIGKILL)
         await asyncio.gather(*(clients.more(20) for clients in both))

@@ -31,6 +31,7 @@ from hetserve_extender.verbs.handlers import Verbs
 from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_shell.leader.elector import Elector
+from hetserve_shell.http.handlers import PathRouter
 from hetserve_shell.http.server import HttpServer
 from hetserve_shell.leader.lease import Candidate, Terms
 from hetserve_extender.observe.metrics import Metrics
@@ -57,7 +58,7 @@ async def main():
     await elector.won()
     verbs = Verbs(placer, BindSender(api, BindStateMachine(placer, Unfenced())), Metrics(placer), lambda: "").routes()
     state = lambda body: orjson.dumps({"blocked": longest, "term": elector.term()})
-    server = HttpServer({**verbs, b"/state": state})
+    server = HttpServer(PathRouter({**verbs, b"/state": state}))
     listener = socket.create_server(("127.0.0.1", 0))
     await server.start(listener)
     print(listener.getsockname()[1], flush=True)

@@ -33,8 +33,9 @@ from hypothesis import strategies as st
 
 from effort import examples
 from harness import limits
+from hetserve_shell.http.handlers import PathRouter, Reply, Routes
 from hetserve_shell.http.http2 import Http2Connection
-from hetserve_shell.http.limits import HttpError, LastAnswer, Reply, Routes, ServerLimits
+from hetserve_shell.http.limits import HttpError, ServerLimits
 from hetserve_shell.http.server import HttpServer
 from http_clients import said, until
 
@@ -60,7 +61,6 @@ fields = st.sampled_from(
         (b":method", b"CONNECT"),
         (b":path", b"/echo"),
         (b":path", b"/wait"),
-        (b":path", b"/last"),
         (b":path", b"/many"),
         (b":path", b"/nowhere"),
         (b":scheme", b"https"),
@@ -85,7 +85,7 @@ def head(of: Sequence[tuple[bytes, bytes]]) -> bytes:
 
 heads = (
     st.just(head(GOOD))
-    | st.sampled_from([b"/wait", b"/last", b"/many"]).map(lambda path: head([GOOD[0], (b":path", path), *GOOD[2:]]))
+    | st.sampled_from([b"/wait", b"/many"]).map(lambda path: head([GOOD[0], (b":path", path), *GOOD[2:]]))
     | st.lists(fields, max_size=8).map(head)
     | st.binary(max_size=20)
 )
@@ -127,10 +127,9 @@ async def serving() -> AsyncIterator[tuple[HttpServer, int]]:
     routes: Routes = {
         b"/echo": echo,
         b"/wait": wait,
-        b"/last": LastAnswer,
         b"/many": lambda _body: Reply([bytes(40_000)] * 2),
     }
-    server = HttpServer(routes, LIMITS)
+    server = HttpServer(PathRouter(routes), LIMITS)
     listener = socket.create_server(("127.0.0.1", 0))
     await server.start(listener, Http2Connection)
     try:
@@ -209,20 +208,6 @@ def test_any_frames_get_whole_answers_and_the_next_request_is_served(content: li
     start = PREFACE + SettingsFrame(0).serialize()
     parts = [start + b"".join(content)] if together else [start, *content]
     uvloop.run(attacked(parts))
-
-
-@pytest.mark.parametrize("together", [False, True])
-def test_what_waits_for_its_turn_is_answered_though_the_client_sends_no_more(together: bool) -> None:
-    body = b"".join(b"%d," % number for number in range(1000))
-    crumbs = b"".join(DataFrame(1, body[at : at + 5]).serialize() for at in range(0, len(body), 5))
-    upload = PREFACE + SettingsFrame(0).serialize() + REQUEST + crumbs
-    end = DataFrame(1, b"", flags=("END_STREAM",)).serialize()
-
-    async def answer() -> bytes:
-        async with serving() as (_, port):
-            return await said(port, [upload + end] if together else [upload, end])
-
-    assert body in uvloop.run(answer())
 
 
 @settings(deadline=None, max_examples=examples(20))

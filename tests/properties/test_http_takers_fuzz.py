@@ -43,6 +43,7 @@ noise = st.sampled_from(
     ]
 )
 cuts = st.lists(st.integers(1, 9000), min_size=1, max_size=6)
+PAUSE = 0.002
 LAST = ask("GET", "/echo", "Connection: close")
 
 
@@ -56,9 +57,10 @@ def cut(data: bytes, sizes: list[int]) -> list[bytes]:
     return parts
 
 
-async def served(parts: list[bytes]) -> tuple[list[tuple[bytes, bytes, bytes]], bytes]:
-    """Method, path and body of what was taken, and all that was said, without dates."""
+async def served(parts: list[bytes], pause: float = 0.0) -> tuple[list[tuple[bytes, bytes, bytes]], bytes]:
+    """Method, path and body of what was taken, and all that was said, without dates. pause: of refusals [s]."""
     async with receiving(LIMITS) as reception:
+        reception.desk.pause = pause
         client = await reception.connect()
         with suppress(ConnectionError):
             for part in parts:
@@ -69,7 +71,7 @@ async def served(parts: list[bytes]) -> tuple[list[tuple[bytes, bytes, bytes]], 
             said = await client.closed()
         guests = reception.desk.guests
         taken = [(one.head.method, one.path, bytes(one.body or b"")) for one in guests if one.reply is not None]
-    return taken, b"\r\n".join(line for line in said.split(b"\r\n") if not line.startswith(b"date: "))
+    return taken, b"\r\n".join(line for line in said.split(b"\r\n") if not line.startswith((b"date: ", b"x-kind: ")))
 
 
 @settings(deadline=None)
@@ -82,13 +84,19 @@ def test_however_requests_are_cut_the_same_are_taken_and_answered(wanted: list[b
     assert uvloop.run(served(cut(data, sizes))) == (taken, said)
     assert said.count(b"HTTP/1.1 ") == len(wanted) + 1
     assert uvloop.run(served([*wanted, LAST])) == (taken, said), "what stands behind a request changes its answer"
+    assert uvloop.run(served(cut(data, sizes), PAUSE)) == (taken, said), "a refusal that waits changes what is said"
 
 
 @settings(deadline=None)
-@given(stream=st.lists(requests | noise | st.binary(max_size=30), max_size=8).map(b"".join), sizes=cuts)
-def test_after_any_bytes_nothing_is_held_and_everybody_is_told(stream: bytes, sizes: list[int]) -> None:
+@given(
+    stream=st.lists(requests | noise | st.binary(max_size=30), max_size=8).map(b"".join),
+    sizes=cuts,
+    pause=st.sampled_from([0.0, PAUSE]),
+)
+def test_after_any_bytes_nothing_is_held_and_everybody_is_told(stream: bytes, sizes: list[int], pause: float) -> None:
     async def attacked() -> None:
         async with receiving(LIMITS) as reception:
+            reception.desk.pause = pause
             client = await reception.connect()
             with suppress(ConnectionError):
                 for part in cut(stream, sizes):

@@ -18,9 +18,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from effort import examples
 from hetserve.base.failures import Failure
-from hetserve_router.exchange import WHOLE, QueryExchange
+from hetserve.routing.actions import Action
+from hetserve_router.exchange import WHOLE, ForwardedExchange, QueryExchange
 from hetserve_router.instances import InstanceAddress
-from hetserve_router.served import ServedService, ServiceLimits
+from hetserve_router.served import MOST_QUESTIONS, ServedService, ServiceLimits
 from hetserve_services.figures import InstanceFigures
 from hetserve_shell.http.limits import HttpError
 from hetserve_shell.http.takers import Head, Headers
@@ -141,7 +142,21 @@ class ServedServiceMachine(RuleBasedStateMachine):
         self.service = ServedService(spec_of(policy=policy, maxQueue=3), 1.0, LIMITS, InstanceFigures())
         self.service.now = lambda: self.time
         self.service.later = cast("Any", self._later)
+        self.askers = list[Client]()
+        self._watch(self.service)
         self.stand(["a"], [], 1)
+
+    def _watch(self, service: ServedService) -> None:
+        """What one event asks for is done before the next event is told."""
+        perform, performing = service._perform, list[bool]()
+
+        def alone(actions: list[Action]) -> None:
+            assert not performing, "an event within what another one asks for"
+            performing.append(True)
+            perform(actions)
+            performing.clear()
+
+        cast("Any", service)._perform = alone
 
     def _later(self, delay: float, call: Callable[[], None]) -> Timer:
         self.timers.append(Timer(self.time + delay, call))
@@ -193,6 +208,31 @@ class ServedServiceMachine(RuleBasedStateMachine):
         client = data.draw(st.sampled_from(self._of(bool)))
         client.is_gone = True
         client.query.gone()
+
+    @precondition(lambda self: self._of(lambda client: not client.is_whole))
+    @rule(data=st.data(), status=st.sampled_from([408, 413, 503]))
+    def refuse_on_the_way(self, data: st.DataObject, status: int) -> None:
+        client = data.draw(st.sampled_from(self._of(lambda client: not client.is_whole)))
+        client.answer(status, (), b"")
+        client.query._head.refused = status
+        client.query.gone()
+
+    @rule()
+    def ask_about_the_model(self) -> None:
+        question = ForwardedExchange(self.service, Head(b"GET", b"/v2/models/rm2", b"", (), 0))
+        asker = Client(0, cast("Any", question), b"")
+        self.askers.append(asker)
+        try:
+            question.take(b"", asker)
+        except HttpError as error:
+            asker.answer(error.status, (), b"")
+
+    @precondition(lambda self: not all(asker.is_over for asker in self.askers))
+    @rule(data=st.data())
+    def leave_without_the_answer(self, data: st.DataObject) -> None:
+        asker = data.draw(st.sampled_from([asker for asker in self.askers if not asker.is_over]))
+        asker.is_gone = True
+        asker.query.gone()
 
     @precondition(lambda self: self._of(lambda client: client.paused))
     @rule(data=st.data())
@@ -291,6 +331,10 @@ class ServedServiceMachine(RuleBasedStateMachine):
                 assert not query._pieces
 
     @invariant()
+    def as_many_questions_are_under_way_as_have_no_answer(self) -> None:
+        assert self.service._questions == sum(not asker.is_over for asker in self.askers) <= MOST_QUESTIONS
+
+    @invariant()
     def an_instance_is_told_of_once(self) -> None:
         seats = [seat for seat in self.service._table.seats if self.time - seat.gone_at <= 60]
         assert len({(seat.pod, seat.type) for seat in seats}) == len(seats)
@@ -310,7 +354,7 @@ class ServedServiceMachine(RuleBasedStateMachine):
         assert self.service.held == (0, 0)
         assert not self.service._queries
         assert not self.service._links
-        assert all(client.is_over for client in self.clients)
+        assert all(client.is_over for client in (*self.clients, *self.askers))
         assert all(one.is_closed and not one.live for one in self.upstreams)
         assert math.isfinite(self.time)
 
@@ -344,4 +388,43 @@ def test_an_answer_whose_client_stopped_reading_and_left_is_read_to_its_end() ->
     client.is_gone = True
     client.query.gone()
     story.an_answer_that_nobody_waits_for_is_read_and_not_kept()
+    story.teardown()
+
+
+@pytest.mark.parametrize("deadline", [None, "2s"])
+def test_the_hard_deadline_counts_from_the_head_and_not_from_the_end_of_the_body(deadline: str | None) -> None:
+    story = ServedServiceMachine()
+    story.begin("fcfs")
+    story.revise(deadline, 3)
+    story.ask(8, "", b"" if deadline else b"2000", 0, True, False)
+    story.lag(2.5)
+    client = story.clients[0]
+    client.is_whole = True
+    client.query.take(client.text, client)
+    assert client.status == 504
+    story.teardown()
+
+
+def test_what_was_refused_as_too_much_on_its_way_was_received_and_dropped_and_what_was_too_slow_was_not() -> None:
+    story = ServedServiceMachine()
+    story.begin("fcfs")
+    for status in (503, 408, 413):
+        story.ask(8, "", b"", 0, False, False)
+        story.clients[-1].answer(status, (), b"")
+        story.clients[-1].query._head.refused = status
+        story.clients[-1].query.gone()
+    assert (story.service.figures.received, story.service.core.counts.dropped) == (1, 1)
+    story.teardown()
+
+
+def test_no_timer_outlives_what_was_asked_about_a_model() -> None:
+    story = ServedServiceMachine()
+    story.begin("fcfs")
+    story.ask_about_the_model()
+    story.ask_about_the_model()
+    assert [timer.is_off for timer in story.timers] == [False, False]
+    story._answer(story._calls()[0], 200, [], is_end=True)
+    story.askers[1].is_gone = True
+    story.askers[1].query.gone()
+    assert [timer.is_off for timer in story.timers] == [True, True]
     story.teardown()

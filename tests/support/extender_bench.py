@@ -12,7 +12,7 @@ from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.verbs.bind_sender import BindSender
-from hetserve_shell.http.limits import Handler, Reply
+from hetserve_shell.http.handlers import Handler, Reply
 from testing.kit.apiserver import FakeApiServer
 
 

@@ -65,8 +65,8 @@ def route_of(route: Manifest) -> dict[str, Any]:
             "retry_back_off": {"base_interval": _seconds(rule["retry"]["backoff"])},
         }
     set_ = [one for each in rule.get("filters", ()) for one in each["requestHeaderModifier"]["set"]]
-    matches = rule.get("matches", [{}])
-    prefixes = [match["path"]["value"] if "path" in match else "/" for match in matches]
+    matches = rule["matches"]
+    prefixes = [match["path"]["value"] if "path" in match else f"/{match['method']['service']}/" for match in matches]
     return {
         "name": route["metadata"]["name"],
         "domains": [name for host in route["spec"]["hostnames"] for name in (host, f"{host}:*")],
@@ -116,6 +116,12 @@ def bootstrap(
             }
         ],
     }
+    if route["kind"] == "GRPCRoute":
+        options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+        explicit: dict[str, Any] = {"http2_protocol_options": {}}
+        typed = {"@type": f"type.googleapis.com/{options}", "explicit_http_config": explicit}
+        cluster["typed_extension_protocol_options"] = {options: typed}
+        cluster["health_checks"][0]["http_health_check"]["codec_client_type"] = "HTTP2"
     if theirs is not None:
         newest = {"tls_params": {"tls_maximum_protocol_version": "TLSv1_3"}}  # Envoy's own default for backends: 1.2
         cluster["transport_socket"] = _tls("UpstreamTlsContext", theirs.context() | newest, sni=theirs.name)
@@ -146,17 +152,20 @@ def envoy(
 
 def _healthy(port: int, route: Manifest, own: Pem | None) -> bool | Unmet:
     (host, *_) = route["spec"]["hostnames"]
+    base = f"{'http' if own is None else 'https'}://{HOST}:{port}"
+    given: dict[str, Any] = {"verify": False, "trust_env": False, "timeout": limits.ANSWER}
     try:
-        answer = httpx.get(
-            f"{'http' if own is None else 'https'}://{HOST}:{port}/v2/health/ready",
-            headers={"host": host},
-            verify=False,  # noqa: S501  (who asks wants no more than to know that it answers)
-            trust_env=False,
-            timeout=limits.ANSWER,
-        )
+        if route["kind"] == "GRPCRoute":  # what Envoy itself says of gRPC is a status in the head
+            said = {"host": host, "content-type": "application/grpc", "te": "trailers"}
+            answer = httpx.post(
+                f"{base}/inference.GRPCInferenceService/ServerReady", content=bytes(5), headers=said, **given
+            )
+        else:
+            answer = httpx.get(f"{base}/v2/health/ready", headers={"host": host}, **given)
     except httpx.HTTPError as error:
         return Unmet(repr(error))
-    return answer.status_code == httpx.codes.OK or Unmet(f"{answer.status_code} {answer.text}")
+    is_ready = answer.status_code == httpx.codes.OK and "grpc-status" not in answer.headers
+    return is_ready or Unmet(f"{answer.status_code} {answer.text} {answer.headers}")
 
 
 def _tls(kind: str, context: Mapping[str, Any], **more: Any) -> dict[str, Any]:

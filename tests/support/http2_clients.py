@@ -37,7 +37,7 @@ class Answer:
 
     @property
     def error(self) -> str:
-        return str(json.loads(self.body)["Error"])
+        return str(json.loads(self.body)["error"])
 
 
 class Http2Client:

@@ -70,27 +70,28 @@ class Client:
         body = await asyncio.wait_for(self.reader.readexactly(int(headers.get("content-length", 0))), limits.ANSWER)
         return int(status.split()[1]), body, headers
 
-    async def refused(self, key: str = "Error") -> tuple[int, str]:
+    async def refused(self) -> tuple[int, str]:
         """Status and text of a refusal, after which the server has closed its side."""
         status, body, headers = await self.answer()
         assert headers["connection"] == "close"
         assert await asyncio.wait_for(self.reader.read(), limits.ANSWER) == b""
-        return status, json.loads(body)[key]
+        return status, json.loads(body)["error"]
 
     async def closed(self) -> bytes:
         """What comes until the server closes."""
         return await asyncio.wait_for(self.reader.read(), limits.ANSWER)
 
 
-async def said(port: int, parts: Sequence[bytes]) -> bytes:
-    """What a server says to parts that are sent one by one, until it closes; then our side is closed."""
+async def said(port: int, parts: Sequence[bytes], *, leave: bool = True) -> bytes:
+    """What a server says to parts that are sent one by one, until it closes. leave: says that no more is sent."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     with suppress(ConnectionError):
         for part in parts:
             writer.write(part)
             await writer.drain()
             await asyncio.sleep(0)
-        writer.write_eof()
+        if leave:
+            writer.write_eof()
     answer = b""
     with suppress(ConnectionError):
         async with asyncio.timeout(limits.ANSWER):

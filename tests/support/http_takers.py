@@ -46,14 +46,23 @@ class Desk:
 
     limit: int = 150_000
     guests: list[Guest] = field(default_factory=list)
+    pause: float = 0.0
+    """Before a refusal [s]."""
+    refusals: int = 0
 
     def asked(self, head: Head) -> Guest:
         if head.path == b"/no":
-            raise HttpError(HTTPStatus.TOO_MANY_REQUESTS, "the queue is full", retry_after=3)
+            raise self.refusal()
         if head.path == b"/broken":
             raise RuntimeError("broken")
         self.guests.append(Guest(head, self.limit, path=head.path))
         return self.guests[-1]
+
+    def refusal(self) -> HttpError:
+        error = HttpError(HTTPStatus.TOO_MANY_REQUESTS, "the queue is full", retry_after=3)
+        error.pause = self.pause
+        self.refusals += 1
+        return error
 
 
 @dataclass

@@ -25,9 +25,9 @@ class ProbePort:
     def answer(self, authorization: str | None) -> tuple[int, bytes]:
         self.seen.append(authorization)
         if self.tokens and authorization is None:
-            return 401, b'{"Error": "a token, please"}'
+            return 401, b'{"error": "a token, please"}'
         if self.tokens and str(authorization).removeprefix("Bearer ") not in self.tokens:
-            return 403, b'{"Error": "\'ann\' may not get /log"}'
+            return 403, b'{"error": "\'ann\' may not get /log"}'
         return (302, b"") if self.moved else (200, self.text.encode())
 
 

@@ -15,7 +15,8 @@ from types import SimpleNamespace
 import pytest
 
 from authorities import CLIENT, SERVER, Authority, Leaf, put
-from hetserve_shell.http.limits import HttpError, LastAnswer, Reply, Routes, ServerLimits
+from hetserve_shell.http.handlers import PathRouter, Reply, Routes
+from hetserve_shell.http.limits import HttpError, ServerLimits
 from hetserve_shell.http.server import HttpServer, listen
 from hetserve_shell.tls import transport
 from hetserve_shell.tls.rotation import Rotation, TlsFiles
@@ -115,20 +116,15 @@ def _routes(made: Secured) -> Routes:
         await made.gate.wait()
         return echo(body)
 
-    async def wait_last(body: bytes) -> bytes:
-        return LastAnswer(await wait(body))
-
     def fail(body: bytes) -> bytes:
         raise RuntimeError(body.decode())
 
     return {
         b"/echo": echo,
         b"/wait": wait,
-        b"/wait-last": wait_last,
         b"/much": lambda _body: bytes(8_000_000),
         b"/some": lambda _body: bytes(200_000),
         b"/fail": fail,
-        b"/last": LastAnswer,
         b"/text": lambda _body: Reply((b"a", b"b"), status=HTTPStatus.ACCEPTED),
         b"/empty": lambda _body: b"",
     }
@@ -142,10 +138,10 @@ async def secured_server(
     monkeypatch.setattr("hetserve_shell.http.server.TICK", 0.02)
     monkeypatch.setattr(transport, "PARTING", 0.2)
     put(folder, server(authority), authority)
-    rotation = Rotation(TlsFiles(*(folder / name for name in ("tls.crt", "tls.key", "ca.crt"))), frozenset({CLIENT}))
-    made = Secured(HttpServer({}, limits), rotation, folder, authority)
-    made.server.routes = _routes(made)
-    monkeypatch.setattr(Rotation, "refused", lambda _self, _peer, why: made.why.append(why))
+    rotation = Rotation(TlsFiles(*(folder / name for name in ("tls.crt", "tls.key", "ca.crt"))))
+    made = Secured(HttpServer(PathRouter({}), limits), rotation, folder, authority)
+    made.server.router = PathRouter(_routes(made))
+    monkeypatch.setattr(transport.log, "warning", lambda _text, _peer, why: made.why.append(why))
     rotation.on_trust = made.server.part
     listener = listen("127.0.0.1", 0)
     made.port = listener.getsockname()[1]

@@ -16,9 +16,7 @@ from hetserve.demand.trace import read_trace
 from hetserve.profiles.latency_factors import factor_of
 from hetserve_services.facts import Key
 from hetserve_shell import process
-from hetserve_shell.kube.client import KubernetesApi
-from hetserve_shell.kube.connection import ApiConnection
-from hetserve_shell.kube.reviews import REVIEW_CONNECTIONS
+from hetserve_shell.kube.client import api_clients
 from hetserve_shell.tasks import garbage
 from hetserve_twin.engine import TracedLoad
 from hetserve_twin.settings import LoadSettings, TwinSettings
@@ -75,11 +73,5 @@ async def serve(settings: TwinSettings, loads: Mapping[Key, TracedLoad], kubecon
     garbage.relax()
     stop = asyncio.Event()
     process.stop_on_signals(stop)
-    connection = await ApiConnection.connect(kubeconfig, user_agent="hetserve-twin")
-    api, review_api = KubernetesApi(connection), KubernetesApi(connection, REVIEW_CONNECTIONS)
-    try:
+    async with api_clients(kubeconfig, "hetserve-twin") as (api, _, review_api):
         await Twin(settings, loads, api, review_api=review_api).run(stop)
-    finally:
-        api.close()
-        review_api.close()
-        await connection.close()

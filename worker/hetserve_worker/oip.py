@@ -28,8 +28,8 @@ DATATYPES: Final = {
     **{f"FP{bits}": np.dtype(f"<f{bits // 8}") for bits in (16, 32, 64)},
     "BYTES": np.dtype("O"),
 }
-_IN_JSON: Final[Mapping[str, set[type]]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}, "O": {str}}
-"""Types of values in JSON, by the kind of their array."""
+_VALUES: Final[Mapping[str, set[type]]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}, "O": {str, bytes}}
+"""Types of values that are not in binary form, by the kind of their array."""
 
 
 class OipError(ValueError):
@@ -158,24 +158,24 @@ def _tensor(path: str, given: _Input, behind: memoryview) -> tuple[Tensor, memor
     if (size is None) == (given.data is None):
         raise OipError(f"{path}: must have data, or parameters.binary_data_size, and not both")
     if size is None:
-        return Tensor(given.name, datatype, shape, _from_json(f"{path}.data", datatype, shape, given.data)), behind
+        return Tensor(given.name, datatype, shape, typed_values(f"{path}.data", datatype, shape, given.data)), behind
     where = f"{path}.parameters.binary_data_size {size}"
     if size > len(behind):
         raise OipError(f"{where}: must be at most the {len(behind)} bytes that are left behind the JSON")
     return Tensor(given.name, datatype, shape, values_from_bytes(where, datatype, shape, behind[:size])), behind[size:]
 
 
-def _from_json(path: str, datatype: str, shape: tuple[int, ...], given: Any) -> NDArray[Any]:
-    """Values that are flat, or nested as the shape says."""
+def typed_values(path: str, datatype: str, shape: tuple[int, ...], given: Any) -> NDArray[Any]:
+    """Data of a tensor from values that are flat, or nested as the shape says. Raises OipError, which names `path`."""
     dtype, found = DATATYPES[datatype], np.array(given, object)
     if found.shape not in {shape, (math.prod(shape),)}:
         raise OipError(f"{path} {reprlib.repr(given)}: must be {math.prod(shape)} values, as shape {list(shape)} says")
     values = found.ravel().tolist()
-    if not _IN_JSON[dtype.kind].issuperset(map(type, values)):
+    if not _VALUES[dtype.kind].issuperset(map(type, values)):
         raise OipError(f"{path} {reprlib.repr(given)}: must be values of {datatype}")
     try:
         with np.errstate(over="raise"):
-            return np.array([text.encode() for text in values] if dtype.kind == "O" else values, dtype)
+            return np.array([v.encode() if isinstance(v, str) else v for v in values], dtype)
     except (OverflowError, FloatingPointError) as error:
         raise OipError(f"{path}: {error}; must fit {datatype}") from None
 

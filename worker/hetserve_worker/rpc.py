@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from itertools import zip_longest
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetserve_shell.http.grpc import PREFIX, WireReader, field, framed, signed, varint
 from hetserve_shell.http.limits import HttpError
-from hetserve_worker.oip import DATATYPES, InferRequest, OipError, Tensor, values_from_bytes
+from hetserve_worker.oip import DATATYPES, InferRequest, OipError, Tensor, typed_values, values_from_bytes
 
 SERVICE: Final = "/inference.GRPCInferenceService/"
 _FIXED: Final[Mapping[int, np.dtype[Any]]] = {6: np.dtype("<f4"), 7: np.dtype("<f8")}
 """Contents whose values have a fixed size, by the number of their field."""
+_READS: Final[Mapping[int, Callable[[int], int]]] = {1: bool, 2: signed, 3: signed}
+"""What the others are; the rest has no sign."""
 _TEXTS: Final = 8
 
 
 def parse_message(body: bytes | bytearray, model: str) -> InferRequest:
     """The request to a model, of a message with its prefix. Raises HttpError, OipError."""
     reader, name, raw = WireReader(body), "", list[memoryview]()
-    inputs, outputs = list[tuple[str, str, tuple[int, ...], NDArray[Any] | None]](), list[str]()
+    inputs, outputs = list[tuple[str, str, tuple[int, ...], list[Any] | None]](), list[str]()
     for number, _, start, end in reader.fields(PREFIX, len(body)):
         if number == 1 and reader.text(start, end) != model:
             raise HttpError(HTTPStatus.NOT_FOUND, f"model_name {reader.text(start, end)[:60]!r}: must be {model}")
@@ -70,7 +70,7 @@ def _shape(shape: Sequence[int]) -> bytes:
     return field(3, b"".join(map(varint, shape)))
 
 
-def _input(reader: WireReader, start: int, end: int) -> tuple[str, str, tuple[int, ...], NDArray[Any] | None]:
+def _input(reader: WireReader, start: int, end: int) -> tuple[str, str, tuple[int, ...], list[Any] | None]:
     """Name, datatype, shape and typed contents of an input."""
     name, datatype, shape, contents = "", "", list[int](), None
     for number, value, at, to in reader.fields(start, end):
@@ -85,7 +85,7 @@ def _input(reader: WireReader, start: int, end: int) -> tuple[str, str, tuple[in
     return name, datatype, tuple(shape), contents
 
 
-def _contents(reader: WireReader, start: int, end: int) -> NDArray[Any]:
+def _contents(reader: WireReader, start: int, end: int) -> list[Any]:
     found = list[Any]()
     for number, value, at, to in reader.fields(start, end):
         if number in _FIXED:
@@ -94,11 +94,11 @@ def _contents(reader: WireReader, start: int, end: int) -> NDArray[Any]:
         elif number == _TEXTS:
             found.append(bytes(reader.data[at:to]))
         else:
-            found += (signed(one) if number < 4 else one for one in _varints(reader, value, at, to))
-    return np.array(found, object)
+            found += map(_READS.get(number, int), _varints(reader, value, at, to))
+    return found
 
 
-def _tensor(path: str, given: tuple[str, str, tuple[int, ...], NDArray[Any] | None], raw: memoryview | None) -> Tensor:
+def _tensor(path: str, given: tuple[str, str, tuple[int, ...], list[Any] | None], raw: memoryview | None) -> Tensor:
     name, datatype, shape, contents = given
     if datatype not in DATATYPES:
         raise OipError(f"{path}.datatype {datatype[:40]!r}: must be one of {', '.join(DATATYPES)}")
@@ -106,12 +106,7 @@ def _tensor(path: str, given: tuple[str, str, tuple[int, ...], NDArray[Any] | No
         raise OipError(f"{path}: must have a shape of sizes from 0 on, and contents or raw_input_contents")
     if raw is not None:
         return Tensor(name, datatype, shape, values_from_bytes(f"raw_{path}", datatype, shape, raw))
-    if contents is None or len(contents) != math.prod(shape):
-        raise OipError(f"{path}.contents: must be {math.prod(shape)} values, as shape {list(shape)} says")
-    try:
-        return Tensor(name, datatype, shape, contents.astype(DATATYPES[datatype]))
-    except (OverflowError, ValueError, TypeError) as error:
-        raise OipError(f"{path}.contents: {error}; must be values of {datatype}") from None
+    return Tensor(name, datatype, shape, typed_values(f"{path}.contents", datatype, shape, contents))
 
 
 def _varints(reader: WireReader, value: int, at: int, end: int) -> Iterator[int]:

@@ -19,7 +19,7 @@ import uvloop
 
 from hetserve.api.names import ANNOTATION_GPU, ANNOTATION_GPU_MEMORY
 from hetserve_extender.verbs import wire
-from hetserve_shell.http.limits import Handler, Routes
+from hetserve_shell.http.handlers import Handler, PathRouter, Routes
 from hetserve_shell.http.server import HttpServer
 from hetserve_shell.kube.client import KubernetesApi, pod_path
 from hetserve_shell.kube.connection import ApiConnection
@@ -66,7 +66,7 @@ async def serve(port: int, shape: str, kubeconfig: Path | None) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     connection = await ApiConnection.connect(kubeconfig, user_agent="no-op") if shape == "bind" else None
-    server = HttpServer(routes(shape, KubernetesApi(connection) if connection else None))
+    server = HttpServer(PathRouter(routes(shape, KubernetesApi(connection) if connection else None)))
     await server.start(socket.create_server(("127.0.0.1", port)))
     await stop.wait()
     await server.stop(1.0)

@@ -38,15 +38,17 @@ def _course(times: Times, rule: str, seconds: float) -> Json:
     outcome, parts = run.outcome(), np.arange(0.0, seconds, 0.5)
     held = [(outcome.arrival >= start) & (outcome.arrival < start + 0.5) for start in parts]
     each = [figures(run, Outcomes._make(column[part] for column in outcome)) for part in held if part.any()]
-    return {"accuracy": [one.accuracy for one in each], "joined": [one.joined for one in each]}
+    return {
+        "accuracy": _span([one.accuracy for one in each]),
+        "ends": f"{each[0].accuracy:.2f} to {each[-1].accuracy:.2f}",
+        "joined": _span([one.joined for one in each]),
+    }
+
+
+def _span(values: list[float]) -> str:
+    return f"{min(values):.2f} {np.mean(values):.2f} {max(values):.2f}"
 
 
 def describe(data: Json) -> str:
-    def span(values: list[float]) -> str:
-        return f"{min(values):.2f} {np.mean(values):.2f} {max(values):.2f}"
-
-    lines = [
-        (name, span(one["accuracy"]), f"{one['accuracy'][0]:.2f} to {one['accuracy'][-1]:.2f}", span(one["joined"]))
-        for name, one in data.items()
-    ]
+    lines = [(name, one["accuracy"], one["ends"], one["joined"]) for name, one in data.items()]
     return f"{_WORDS}\n" + table(("", "accuracy", "first to last part", "joined"), lines)

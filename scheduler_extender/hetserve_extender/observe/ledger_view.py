@@ -24,7 +24,7 @@ from hetserve.placement.ledger.problems import LedgerProblem
 from hetserve.placement.placer import Placer
 from hetserve_extender.observe.placement_log import PlacementLog
 from hetserve_shell.http.client import HttpClient
-from hetserve_shell.http.limits import Handler, Reply
+from hetserve_shell.http.handlers import Handler, Reply
 from hetserve_shell.tasks.slices import Shared, Slices, in_blocks
 
 TURN: Final = 50

@@ -21,7 +21,8 @@ from hetserve_extender.observe.metrics import Metrics
 from hetserve_extender.requeue.requeuer import Requeuer
 from hetserve_extender.verbs import wire
 from hetserve_extender.verbs.bind_sender import BindSender
-from hetserve_shell.http.limits import Handler, HttpError, Routes
+from hetserve_shell.http.handlers import Handler, Routes
+from hetserve_shell.http.limits import HttpError
 
 log = logging.getLogger(__name__)
 

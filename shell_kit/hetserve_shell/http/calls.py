@@ -72,8 +72,12 @@ class KeptConnections:
     def __init__(self) -> None:
         self._idle = deque[CallConnection[Any]]()
         """The one used last comes last."""
+        self._is_closed = False
 
     def keep(self, connection: CallConnection[Any]) -> None:
+        if self._is_closed:
+            connection.abort()
+            return
         connection.used = asyncio.get_running_loop().time()
         self._idle.append(connection)
 
@@ -89,6 +93,8 @@ class KeptConnections:
         return self._idle.pop() if self._idle else None
 
     def close(self) -> None:
+        """Keeps none from now on."""
+        self._is_closed = True
         while self._idle:
             self._idle.pop().abort()
 
@@ -120,7 +126,7 @@ class Upstream(Generic[RequestHead]):
         return connection.ask(head, body, listener)
 
     def close(self) -> None:
-        """Closes the connections on which nothing is asked, and makes none."""
+        """Closes the connections on which nothing is asked, the others after their answer, and makes none."""
         self._kept.close()
         for task in self._connecting:
             task.cancel()

@@ -1,9 +1,9 @@
-"""One HTTP/2 connection: requests beside each other, each on a stream of its own.
+"""One connection of HTTP/2: requests beside each other, gRPC among them, each on a stream of its own.
 
-The library h2 keeps the protocol's state, compresses heads and counts windows; this module serves what it has read and
-bounds what a client can take, as `connection` does for HTTP/1.1. Of what one read brings only the first request is
-answered at once; each other one gets a turn of the loop. A read of many frames takes several turns, and the socket
-waits meanwhile.
+`framing` has what is the same on both sides; this module lets takers answer what a client asks, and bounds what it can
+take, as `http1` does. Of what one read brings only the first request is answered at once; each other one gets a turn of
+the loop. A read of many frames takes several turns, and the socket waits meanwhile. Of gRPC, the router of heads is
+asked once a message's prefix has come, so that it knows the length of the body.
 """
 
 from __future__ import annotations
@@ -11,35 +11,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import orjson
-from h2 import events
-from h2.errors import ErrorCodes
-from h2.exceptions import ProtocolError
-from hyperframe.frame import GoAwayFrame
-
+from hetserve_shell.http import grpc
 from hetserve_shell.http.connection import OpenConnection
-from hetserve_shell.http.frames import CONTENT, WIDEST, Frames, protocol
+from hetserve_shell.http.frames import CONTENT, BrokenError, ClientFrames, ErrorCode
+from hetserve_shell.http.framing import WIDEST, server_side, window_of
+from hetserve_shell.http.heads import HeadFields
 from hetserve_shell.http.limits import (
-    Exchange,
     HttpError,
-    LastAnswer,
-    Reply,
-    Result,
     as_http_error,
     expects_continue,
-    find_route,
-    handler_of,
     too_large,
     too_many,
     too_slow,
     values_of,
 )
-from hetserve_shell.http.takers import Headers
+from hetserve_shell.http.streams import BURST, Exchange, StreamReplier, request_of
+from hetserve_shell.http.takers import Headers, Taker, say_gone
 
 if TYPE_CHECKING:
     from hetserve_shell.http.server import HttpServer
@@ -48,37 +37,33 @@ log = logging.getLogger(__name__)
 
 PROTOCOL: Final = "h2"
 """Its name where the two sides of a TLS handshake agree on one (ALPN)."""
-BURST: Final = 65536
-"""Bytes of answers before the socket is given them, and may say that the client does not read."""
 PROGRESS: Final = CONTENT
 """Bytes of an answer that a client takes in the time for one that it does not take, or it is given up."""
 ANY_STREAM: Final = 2**31 - 1
 """Says, in a GOAWAY, that whatever is on its way is still served."""
 
-NO_MORE: Final[Headers] = ()
-
 
 class Http2Connection(OpenConnection):
     def __init__(self, server: HttpServer) -> None:
         super().__init__(server)
-        self._h2 = protocol(server.limits)
-        self._frames = Frames(server.limits.head, server.now)
+        self._framing = server_side(self, server.limits)
+        self._frames = ClientFrames(server.now)
         self._exchanges: dict[int, Exchange] = {}
         self._queue: deque[Exchange] = deque()
-        self._running = 0
-        """Handlers that go on; also those of streams that the client has given up."""
         self._hearing: asyncio.Handle | None = None
         """The turn in which what is left of a read is heard."""
         self._turn: asyncio.Handle | None = None
         """The turn of the next request that waits."""
+        self._settling: asyncio.Handle | None = None
+        """The turn in which all is sent that was said in one before: each write costs as much as an answer."""
         self._widened = False
         """Whether the client may take more of the answers that wait."""
-        self._unflushed = 0
-        """Bytes of answers that the socket has not been given."""
+        self._highest = 0
+        """The last stream that has begun."""
         self._last = ANY_STREAM
         """Later streams are refused, and can be asked for again elsewhere."""
-        self._ended = self._closing = False
-        """Whether the client, and whether we send no more."""
+        self._closing = False
+        """Whether we send no more."""
 
     # Asked by the server
 
@@ -90,7 +75,8 @@ class Http2Connection(OpenConnection):
         """Asks the client for no more requests; serves those that are on their way."""
         if self._open and not (self.parting or self._closing):
             self.parting = True
-            self._say_last(ANY_STREAM)
+            self._framing.say_goaway(ANY_STREAM, ErrorCode.NO_ERROR)
+            self._flush()
 
     def finish(self) -> None:
         """Finishes the requests that have begun, then closes."""
@@ -110,32 +96,32 @@ class Http2Connection(OpenConnection):
         self._close_if_done()
 
     def give_up(self, exchange: Exchange) -> None:
-        """Ends an answer that its client does not take."""
-        self._give_up(exchange, ErrorCodes.ENHANCE_YOUR_CALM)
-        self._flush()
+        """Ends an answer that its client does not take.
+
+        Its taker hears of it in the next turn: in this one another may be within an answer of its own.
+        """
+        taker = self.release(exchange)
+        self.reset(exchange, ErrorCode.ENHANCE_YOUR_CALM)
+        if taker is not None:
+            asyncio.get_running_loop().call_soon(say_gone, taker)
 
     # Called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._h2.initiate_connection()
-        self._h2.increment_flow_control_window(min(self._server.limits.body, WIDEST - 65535))
         self._flush()
 
     def data_received(self, data: bytes) -> None:
         if self._closing:
             return
-        self._frames.feed(data, self._server.now)
+        self._frames.come(data, self._server.now)
         if self._hearing is None:
             self._hear()
 
     def eof_received(self) -> bool:
-        """The client sends no more; its whole requests are still answered."""
-        self._ended = True
-        if self._blocked or self._hearing is not None:
-            return True
-        self._hear_end()
-        return bool(self._exchanges)
+        """A client that ends its side waits for nothing more."""
+        self._forget_all()
+        return False
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._open = False
@@ -162,43 +148,29 @@ class Http2Connection(OpenConnection):
         if not self._open or self._closing or self._blocked:
             return
         try:
-            self._hear_frames()
-        except ProtocolError as error:
+            for frame in self._frames.turn():
+                if not self._framing.hear(*frame):
+                    self._frames.count_idle()
+                if self._closing:
+                    break
+        except BrokenError as error:
             log.info("a client breaks HTTP/2: %s", error)
+            self._framing.say_goaway(self._highest, error.code)
             self._close()
             return
         if self._widened:
             self._go_on()
         if self._frames.left:
             self._hear_soon()
-        elif self._ended:
-            self._hear_end()
         self._balance()
         if self._turn is None:
             self._take_turn()
         else:
-            self._end_turn()
+            self.settle()
 
     def _hear_soon(self) -> None:
         if self._hearing is None and not self._closing:
             self._hearing = asyncio.get_running_loop().call_soon(self._hear)
-
-    def _hear_frames(self) -> None:
-        """Raises ProtocolError."""
-        for frame in self._frames.turn():
-            found = self._h2.receive_data(frame)
-            self._frames.count(found)
-            for event in found:
-                if take := _TAKERS.get(type(event)):
-                    take(self, event)
-            if self._closing:
-                return
-
-    def _hear_end(self) -> None:
-        for exchange in [one for one in self._exchanges.values() if not one.received]:
-            self._forget(exchange)
-        self.parting = True
-        self._last = self._h2.highest_inbound_stream_id
 
     def _balance(self) -> None:
         """Reads no more than can be heard, and answered to who takes it."""
@@ -210,68 +182,179 @@ class Http2Connection(OpenConnection):
             else:
                 self.transport.resume_reading()
 
-    def _begin(self, event: events.RequestReceived) -> None:
-        stream = event.stream_id
-        if stream > self._last:
-            self._h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
-            return
-        self._exchanges[stream] = exchange = self._made(event)
+    # Called by the framing
+
+    def on_head(self, stream: int, head: HeadFields, *, ends: bool) -> bool:
+        if (exchange := self._exchanges.get(stream)) is not None:
+            if exchange.received or not ends:
+                raise BrokenError("a second head", ErrorCode.STREAM_CLOSED)
+            exchange.received = True
+            self._end(exchange)
+            return True
+        if stream <= self._highest:  # it is over
+            return False
+        if not stream % 2 or b":method" not in head.pseudo:
+            raise BrokenError(f"a head without a method, or of stream {stream}")
+        self._highest = stream
+        if stream > self._last or len(self._exchanges) >= self._server.limits.streams:
+            self._framing.say_reset(stream, ErrorCode.REFUSED_STREAM)
+            return False
+        exchange = Exchange(stream, request_of(head), self._server.now, self._server.limits.body, received=ends)
+        self._exchanges[stream] = exchange
         try:
-            self._route(exchange, event.headers)
+            exchange.check_head()
+            if not exchange.head.is_grpc:
+                self._ask(exchange)
+        except HttpError as error:
+            self._refuse(exchange, error)
+        if ends:
+            self._end(exchange)
+        return True
+
+    def on_data(self, stream: int, piece: bytes, taken: int, *, ends: bool) -> bool:
+        exchange = self._exchanges.get(stream)
+        if exchange is None:
+            self._check_begun(stream)
+            return False
+        if exchange.received:
+            raise BrokenError("content behind its end", ErrorCode.STREAM_CLOSED)
+        exchange.received = ends
+        exchange.untold = self._framing.told(stream, exchange.untold + taken, window_of(self._server.limits))
+        if piece and exchange.answer is None:
+            self._add(exchange, piece)
+        if ends:
+            self._end(exchange)
+        return ends or bool(piece)
+
+    def on_reset(self, stream: int, code: int) -> None:  # noqa: ARG002
+        self._check_begun(stream)
+        if exchange := self._exchanges.get(stream):
+            self._forget(exchange)
+
+    def on_room(self, stream: int, more: int) -> None:
+        self._check_begun(stream)
+        if exchange := self._exchanges.get(stream):
+            exchange.more_room += more
+            if self._framing.first_room + exchange.more_room > WIDEST:
+                raise BrokenError(f"a window that grows by {more} bytes", ErrorCode.FLOW_CONTROL_ERROR)
+        self._widened = True
+
+    def on_goaway(self, last: int, code: int) -> None:  # noqa: ARG002
+        """Of ours there is no stream; its own go on, unless it says that it is at its end."""
+        if code:
+            self._close()
+        else:
+            self._end_with_these()
+
+    def _check_begun(self, stream: int) -> None:
+        if stream > self._highest:
+            raise BrokenError(f"stream {stream} has not begun")
+
+    # A request comes
+
+    def _ask(self, exchange: Exchange) -> None:
+        """Finds who takes a request. Raises HttpError."""
+        head = exchange.head
+        try:
+            exchange.taker = taker = self._server.router.asked(head)
+        except Exception as error:
+            raise as_http_error(error) from None
+        limit = min(taker.limit, self._server.limits.body)
+        exchange.limit = limit + (grpc.PREFIX if head.is_grpc else 0)
+        if head.length is not None:
+            if head.length > exchange.limit:
+                raise too_large(limit)
+            exchange.limit = head.length
+        if head.get(b"expect") and expects_continue(values_of(head.headers, b"expect")):
+            self._framing.say_head(exchange.stream, [(b":status", b"100")], ends=False)
+
+    def _add(self, exchange: Exchange, piece: bytes) -> None:
+        """A piece of a body has come."""
+        budget = self._server.budget
+        exchange.parts.append(piece)
+        exchange.size += len(piece)
+        budget.used += len(piece)
+        try:
+            if exchange.head.is_grpc and exchange.taker is None and exchange.size >= grpc.PREFIX:
+                exchange.head.length = grpc.whole_length(b"".join(exchange.parts))
+                self._ask(exchange)
+            if exchange.size > exchange.limit:
+                raise too_large(exchange.limit)
+            if budget.used > budget.limit:
+                raise too_many()
         except HttpError as error:
             self._refuse(exchange, error)
 
-    def _made(self, event: events.RequestReceived) -> Exchange:
-        return Exchange(event.stream_id, self._server.now, unanswered, self._server.limits.body)
-
-    def _route(self, exchange: Exchange, headers: Headers) -> None:
-        server, fields = self._server, dict(headers)  # h2 refuses a head that names its path or method twice
-        path = fields.get(b":path", b"").partition(b"?")[0]  # CONNECT names none
-        route, exchange.head_only = find_route(server.routes, server.method, fields[b":method"], path)
-        if _exceeds(fields.get(b"content-length", b""), server.limits.body):
-            raise too_large(server.limits.body)
-        if b"expect" in fields and expects_continue(values_of(headers, b"expect")):
-            self._h2.send_headers(exchange.stream, [(b":status", b"100")])
-        credentials = values_of(headers, b"authorization") if b"authorization" in fields else ()
-        exchange.handler = handler_of(route, path, credentials)
-
-    def _body(self, event: events.DataReceived) -> None:
-        stream, data = event.stream_id, event.data
-        self._h2.acknowledge_received_data(event.flow_controlled_length or 0, stream)
-        exchange = self._exchanges.get(stream)
-        if exchange is None or exchange.answer is not None or not data:
+    def _end(self, exchange: Exchange) -> None:
+        """The end of a request has come."""
+        if exchange.answer is not None:
             return
-        budget = self._server.budget
-        exchange.parts.append(data)
-        exchange.size += len(data)
-        budget.used += len(data)
-        if exchange.size > exchange.limit:
-            self._refuse(exchange, too_large(exchange.limit))
-        elif budget.used > budget.limit:
-            self._refuse(exchange, too_many())
-        else:
-            self._grew(exchange)
+        exchange.since = self._server.now
+        try:
+            exchange.check_whole()
+            self._queue.append(exchange)
+        except HttpError as error:
+            self._refuse(exchange, error)
 
-    def _grew(self, exchange: Exchange) -> None:
-        """Some of a body has come."""
+    # An answer goes; called by its replier
 
-    def _end(self, event: events.StreamEnded) -> None:
-        exchange = self._exchanges.get(event.stream_id)
-        if exchange is None or exchange.answer is not None:
+    @property
+    def blocked(self) -> bool:
+        return self._blocked
+
+    @property
+    def date(self) -> bytes:
+        return self._server.date
+
+    def awaits(self, exchange: Exchange) -> bool:
+        """Whether the client has not given it up."""
+        return self._open and exchange.stream in self._exchanges
+
+    def say(self, exchange: Exchange, status: int, headers: Headers, body: bytes) -> None:
+        """Begins an answer, or says all of it where it is whole."""
+        self._served, self.idle_since = True, self._server.now
+        if not self.awaits(exchange):
             return
-        exchange.received, exchange.since = True, self._server.now
-        self._enqueue(exchange)
+        exchange.answer = b"" if exchange.head.method == b"HEAD" else body
+        exchange.since = self._server.now
+        self._framing.say_head(exchange.stream, [(b":status", b"%d" % status), *headers], ends=exchange.ends_with(0))
+        self._send_or_keep(exchange)
 
-    def _enqueue(self, exchange: Exchange) -> None:
-        """A request is whole."""
-        self._queue.append(exchange)
+    def add(self, exchange: Exchange, piece: bytes) -> None:
+        """Goes on with an answer."""
+        left = (exchange.answer or b"")[exchange.sent :]
+        exchange.noted -= exchange.sent
+        exchange.answer, exchange.sent = left + piece, 0
+        if not left:
+            exchange.since = self._server.now
+        self._send_or_keep(exchange)
 
-    def _reset(self, event: events.StreamReset) -> None:
-        if exchange := self._exchanges.get(event.stream_id):
-            self._forget(exchange)
+    def end(self, exchange: Exchange, trailers: Headers) -> None:
+        exchange.whole, exchange.trailers = True, trailers
+        if not trailers and exchange.sent == len(exchange.answer or b""):
+            self._framing.say_data(exchange.stream, b"", ends=True)
+        self._send(exchange)
+        self.settle()
 
-    def _widen(self, _event: events.WindowUpdated | events.RemoteSettingsChanged) -> None:
-        self._widened = True
+    def release(self, exchange: Exchange) -> Taker | None:
+        """Nothing more is said to a request; returns who took it."""
+        taker, exchange.taker = exchange.taker, None
+        if exchange.reply is not None:
+            exchange.reply.on_resume = None
+        self._server.budget.used -= exchange.size
+        exchange.size = 0
+        exchange.parts.clear()
+        return taker
+
+    def reset(self, exchange: Exchange, code: ErrorCode) -> None:
+        self._framing.say_reset(exchange.stream, code)
+        self._forget(exchange)
+        self.settle()
+
+    def settle(self) -> None:
+        """Sends what has been said, in the next turn."""
+        if self._settling is None:
+            self._settling = asyncio.get_running_loop().call_soon(self._settle)
 
     # Inside
 
@@ -281,16 +364,14 @@ class Http2Connection(OpenConnection):
             unread = now >= exchange.since + limits.unread
             if exchange.answer is not None:
                 if unread and exchange.sent < len(exchange.answer):
-                    self._give_up(exchange, ErrorCodes.CANCEL)
+                    self.reset(exchange, ErrorCode.CANCEL)
             elif exchange.received:
                 if unread and exchange in self._queue:  # behind answers that are not taken
-                    self._give_up(exchange, ErrorCodes.REFUSED_STREAM)
-            elif not self._blocked and now >= exchange.since + (within := self._takes(exchange)):
-                self._refuse(exchange, too_slow(within))
-
-    def _takes(self, _exchange: Exchange) -> float:
-        """Seconds for a request to come whole."""
-        return self._server.limits.waiting
+                    self.reset(exchange, ErrorCode.REFUSED_STREAM)
+            elif not self._blocked:
+                within = limits.waiting + (0.0 if exchange.taker is None else limits.uploading)
+                if now >= exchange.since + within:
+                    self._refuse(exchange, too_slow(within))
 
     def _check_frames(self, now: float) -> None:
         limits = self._server.limits
@@ -299,120 +380,75 @@ class Http2Connection(OpenConnection):
         if not self._exchanges and now >= self.idle_since + (limits.idle if self._served else limits.waiting):
             self.finish()
 
-    @property
-    def _full(self) -> bool:
-        return self._blocked or self._running >= self._server.limits.streams
-
-    def _await_turn(self) -> None:
-        if self._queue and self._turn is None and not self._full:
-            self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
-
     def _take_turn(self) -> None:
         self._turn = None
-        if self._queue and self._open and not self._full:
+        if self._queue and self._open and not self._blocked:
             self._serve(self._queue.popleft())
-        self._end_turn()
-        self._await_turn()
+        self.settle()
+        if self._queue and self._turn is None and not self._blocked:
+            self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
 
-    def _end_turn(self) -> None:
-        """Sends what has been said."""
+    def _settle(self) -> None:
+        self._settling = None
         self._flush()
         self._close_if_done()
 
     def _serve(self, exchange: Exchange) -> None:
-        body = exchange.parts[0] if len(exchange.parts) == 1 else b"".join(exchange.parts)
-        self._release(exchange)
-        try:
-            result = exchange.handler(body)
-        except Exception as error:
-            self._refuse(exchange, as_http_error(error))
+        parts, exchange.parts = exchange.parts, []
+        exchange.reply = reply = StreamReplier(self, exchange)
+        if exchange.taker is None:
             return
-        if isinstance(result, bytes | Reply):
-            self._answer(exchange, result)
-        else:
-            self._running += 1
-            self._server.start_task(self._complete(result, exchange))
-
-    async def _complete(self, work: Coroutine[Any, Any, Result], exchange: Exchange) -> None:
         try:
-            self._answer(exchange, await work)
+            exchange.taker.take(parts[0] if len(parts) == 1 else b"".join(parts), reply)
         except Exception as error:
-            self._refuse(exchange, as_http_error(error))
-        self._running -= 1
-        self._flush()
-        self._await_turn()
-        self._close_if_done()
-
-    def _answer(self, exchange: Exchange, result: Result) -> None:
-        self._served = True
-        self.idle_since = self._server.now
-        if isinstance(result, Reply):
-            self._reply(exchange, result.status, result.media_type.encode(), b"".join(result.blocks))
-            return
-        self._reply(exchange, HTTPStatus.OK, b"application/json", result)
-        if isinstance(result, LastAnswer):
-            self._end_with_these()  # who calls closes when all are done: the same read may have brought more
+            reply.refuse(as_http_error(error))
 
     def _refuse(self, exchange: Exchange, error: HttpError) -> None:
-        log.warning("%d: %s", error.status, error)
-        self._release(exchange)
-        body = orjson.dumps({"Error": str(error)})
-        self._reply(exchange, error.status, b"application/json", body, error.headers)
+        """Before it was taken."""
+        taker, exchange.head.refused = self.release(exchange), error.status
+        StreamReplier(self, exchange).say(error)
+        if taker is not None:
+            say_gone(taker)
 
-    def _reply(self, exchange: Exchange, status: HTTPStatus, kind: bytes, body: bytes, more: Headers = NO_MORE) -> None:
-        head = [
-            (b":status", b"%d" % status),
-            (b"content-type", kind),
-            (b"content-length", b"%d" % len(body)),
-            (b"date", self._server.date),
-            *more,
-        ]
-        self._say(exchange, head, body)
-
-    def _say(self, exchange: Exchange, head: Headers, body: bytes) -> None:
-        """Sends the head of an answer, and what its client takes of its body."""
-        if exchange.stream not in self._exchanges or not self._open:
-            return  # the client has given it up
-        exchange.answer = b"" if exchange.head_only else body
-        exchange.since = self._server.now
-        self._h2.send_headers(exchange.stream, head, end_stream=exchange.ends_with(0))
+    def _send_or_keep(self, exchange: Exchange) -> None:
         self._send(exchange)
         if exchange.stream in self._exchanges:
             self._server.unsent.keep(exchange, self.give_up)
+        self.settle()
 
     def _go_on(self) -> None:
         """Sends what the client has made room for."""
         self._widened = False
+        if self._framing.room <= 0:
+            return
         for exchange in [one for one in self._exchanges.values() if one.answer is not None]:
             self._send(exchange)
 
     def _send(self, exchange: Exchange) -> None:
         """Sends as much of an answer as the client takes."""
-        stream, answer = exchange.stream, exchange.answer or b""
+        stream, answer, framing = exchange.stream, exchange.answer or b"", self._framing
         while exchange.sent < len(answer) and not self._blocked:
-            size = min(self._h2.local_flow_control_window(stream), CONTENT)
+            size = min(framing.first_room + exchange.more_room, framing.room, CONTENT)
             if size <= 0:
                 break
             part = answer[exchange.sent : exchange.sent + size]
             exchange.sent += len(part)
-            self._h2.send_data(stream, part, end_stream=exchange.ends_with(exchange.sent))
-            self._unflushed += len(part)
-            if self._unflushed >= BURST:
+            exchange.more_room -= len(part)
+            framing.say_data(stream, part, ends=exchange.ends_with(exchange.sent))
+            if framing.queued >= BURST:
                 self._flush()
         if exchange.sent == len(answer) and exchange.whole:
             if exchange.trailers:
-                self._h2.send_headers(stream, exchange.trailers, end_stream=True)
-            # What the client still sends of a request that was refused is not wanted.
-            self._give_up(exchange, None if exchange.received else ErrorCodes.NO_ERROR)
+                framing.say_head(stream, exchange.trailers, ends=True)
+            if not exchange.received:  # what the client still sends of a request that was refused is not wanted
+                framing.say_reset(stream, ErrorCode.NO_ERROR)
+            self._forget(exchange)
         elif exchange.sent >= exchange.noted + PROGRESS and self._last == ANY_STREAM:
             exchange.noted, exchange.since = exchange.sent, self._server.now
             self._server.unsent.went_on(exchange)
-
-    def _give_up(self, exchange: Exchange, code: ErrorCodes | None) -> None:
-        if code is not None:
-            with suppress(ProtocolError):  # the client has ended it with the same frame
-                self._h2.reset_stream(exchange.stream, code)
-        self._forget(exchange)
+        reply = exchange.reply
+        if reply is not None and reply.on_resume is not None and not reply.paused:
+            reply.on_resume()
 
     def _forget_all(self) -> None:
         self._frames.clear()
@@ -420,36 +456,30 @@ class Http2Connection(OpenConnection):
             self._forget(exchange)
 
     def _forget(self, exchange: Exchange) -> None:
-        self._release(exchange)
         self._server.unsent.release(exchange)
         self._exchanges.pop(exchange.stream, None)
-        if exchange in self._queue:
+        if exchange.reply is None and exchange in self._queue:
             self._queue.remove(exchange)
-
-    def _release(self, exchange: Exchange) -> None:
-        self._server.budget.used -= exchange.size
-        exchange.size = 0
-        exchange.parts.clear()
+        if exchange.pausing is not None:
+            exchange.pausing.cancel()
+        taker = self.release(exchange)
+        if taker is not None:
+            say_gone(taker)
 
     def _end_with_these(self) -> None:
         """Serves no more than the requests that have begun."""
         if self._open and self._last == ANY_STREAM and not self._closing:
             self.parting = True
-            self._last = self._h2.highest_inbound_stream_id
-            self._say_last(self._last)
+            self._last = self._highest
+            self._framing.say_goaway(self._last, ErrorCode.NO_ERROR)
+            self._flush()
             for exchange in self._exchanges.values():
                 if exchange.received:  # from now on nothing renews its time
                     exchange.since = self._server.now
 
-    def _say_last(self, stream: int) -> None:
-        # Not by h2, which would then send nothing more: neither an answer nor a window.
-        self._flush()
-        self.transport.write(GoAwayFrame(0, last_stream_id=stream).serialize())
-
     def _flush(self) -> None:
-        self._unflushed = 0
-        if self._open and (data := self._h2.data_to_send()):
-            self.transport.write(data)
+        if self._open and not self._closing and self._framing.queued:
+            self.transport.write(self._framing.take())
 
     def _close_if_done(self) -> None:
         if self._last != ANY_STREAM and not self._exchanges and self._until is None:
@@ -464,27 +494,7 @@ class Http2Connection(OpenConnection):
         self._hearing = None  # a turn that still comes hears nothing
         self._forget_all()
         self._balance()
-        if self.transport.can_write_eof() and not self._ended:
+        if self.transport.can_write_eof():
             self.transport.write_eof()
         else:
             self.transport.close()
-
-
-_TAKERS: Final[dict[type[events.Event], Callable[[Http2Connection, Any], None]]] = {
-    events.RequestReceived: Http2Connection._begin,
-    events.DataReceived: Http2Connection._body,
-    events.StreamEnded: Http2Connection._end,
-    events.StreamReset: Http2Connection._reset,
-    events.WindowUpdated: Http2Connection._widen,
-    events.RemoteSettingsChanged: Http2Connection._widen,
-    events.ConnectionTerminated: lambda connection, _event: connection._close(),
-}
-
-
-def _exceeds(length: bytes, limit: int) -> bool:
-    """Whether a Content-Length is beyond the limit; h2 compares it with what comes."""
-    return len(length) > len(str(limit)) or int(length or b"0") > limit
-
-
-def unanswered(_body: bytes) -> Result:
-    raise AssertionError

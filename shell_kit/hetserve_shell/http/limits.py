@@ -1,72 +1,22 @@
-"""Limits, handlers and answers of the HTTP server, and the bound on answers that clients of HTTP/2 do not take."""
+"""Limits and errors of the HTTP server, and the bound on answers that clients of HTTP/2 do not take."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-import orjson
+if TYPE_CHECKING:
+    from hetserve_shell.http.streams import Exchange
 
 log = logging.getLogger(__name__)
-
-
-class LastAnswer(bytes):
-    """The JSON of a 200; closes the connection, so that a load balancer can choose another server."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """Any other answer. blocks: parts of the body; other requests are served between two."""
-
-    blocks: Sequence[bytes]
-    media_type: str = "text/plain; charset=utf-8"
-    status: HTTPStatus = HTTPStatus.OK
-
-    @classmethod
-    def text(cls, message: str, status: HTTPStatus = HTTPStatus.OK) -> Reply:
-        return cls((f"{message}\n".encode(),), status=status)
-
-
-Result = bytes | Reply
-Handler = Callable[[bytes], Result | Coroutine[Any, Any, Result]]
-"""Takes the body of a request; answers at once or by a coroutine. Raises HttpError."""
-Check = Callable[[str, Sequence[bytes]], Coroutine[Any, Any, None]]
-"""Takes the path and the Authorization headers of a request; raises HttpError for a caller who may not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Guarded:
-    """A route that answers whom `check` lets through."""
-
-    handler: Handler
-    check: Check
-
-    def asked(self, path: bytes, credentials: Sequence[bytes]) -> Handler:
-        """The handler for one request. credentials: its Authorization headers."""
-
-        async def answer(body: bytes) -> Result:
-            await self.check(path.decode("latin-1"), credentials)
-            result = self.handler(body)
-            return result if isinstance(result, bytes | Reply) else await result
-
-        return answer
-
-
-Routes = Mapping[bytes, Handler | Guarded]
-"""Who takes a request, by its path."""
 
 WHOLE: Final = 16 * 1024
 """Bytes of a body beyond which it is not copied to be joined with others."""
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-_KEEP: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\nDate: %b\r\n\r\n"
-_LAST: Final = (
-    b"HTTP/1.1 %d %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\nDate: %b\r\n%bConnection: close\r\n\r\n"
-)
-_REPLY: Final = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nDate: %b\r\n%b\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +46,13 @@ class ServerLimits:
 
 
 class HttpError(Exception):
-    """Refuses a request and closes its connection; takers keep it unless it `closes`.
+    """Refuses a request; its connection stays unless it `closes`, or the request is not read to its end.
 
-    allow: methods of the path, for a 405. retry_after: [s].
+    allow: methods of the path, for a 405. retry_after: [s]. pause: until it is said [s]; nothing of the request is kept
+    meanwhile.
     """
+
+    pause = 0.0
 
     def __init__(
         self, status: HTTPStatus, text: str, allow: str = "", retry_after: int | None = None, *, closes: bool = False
@@ -120,34 +73,6 @@ class HttpError(Exception):
 class BodyBudget:
     limit: int
     used: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class Exchange:
-    """A request that came whole or in part, and its answer until all of it is sent.
-
-    since: when it began, came whole, or its answer went on last [s]. limit: bytes of its body at most. answer: what
-    there is of it; None: nothing yet. whole: whether no more of it comes but trailers. sent: bytes of it; noted: of
-    these, when it went on last.
-    """
-
-    stream: int
-    since: float
-    handler: Handler
-    limit: int
-    head_only: bool = False
-    parts: list[bytes] = field(default_factory=list)
-    size: int = 0
-    received: bool = False
-    answer: bytes | None = None
-    whole: bool = True
-    trailers: Sequence[tuple[bytes, bytes]] = ()
-    sent: int = 0
-    noted: int = 0
-
-    def ends_with(self, sent: int) -> bool:
-        """Whether nothing is to come behind so many bytes of the answer."""
-        return self.whole and not self.trailers and sent == len(self.answer or b"")
 
 
 class Unsent:
@@ -180,48 +105,6 @@ class Unsent:
     def release(self, exchange: Exchange) -> None:
         if kept := self._kept.pop(exchange, None):
             self.used -= kept[1]
-
-
-def kept_answer(body: bytes, date: bytes) -> bytes:
-    """A 200 on a kept connection."""
-    return _KEEP % (len(body), date) + body
-
-
-def last_answer(body: bytes, date: bytes, status: HTTPStatus = HTTPStatus.OK, headers: bytes = b"") -> bytes:
-    """An answer before the connection closes. headers: more of them, each with its line end."""
-    return _LAST % (status, status.phrase.encode(), len(body), date, headers) + body
-
-
-def error_answer(error: HttpError, date: bytes, key: str) -> bytes:
-    """key: under which the JSON says what is wrong."""
-    headers = b"".join(b"%b: %b\r\n" % header for header in error.headers)
-    return last_answer(orjson.dumps({key: str(error)}), date, error.status, headers)
-
-
-def reply_head(reply: Reply, date: bytes, *, keep: bool) -> bytes:
-    size = sum(map(len, reply.blocks))
-    close = b"" if keep else b"Connection: close\r\n"
-    return _REPLY % (reply.status, reply.status.phrase.encode(), reply.media_type.encode(), size, date, close)
-
-
-def find_route(routes: Routes, served: bytes, method: bytes, path: bytes) -> tuple[Handler | Guarded, bool]:
-    """The route of a path, and whether it is asked for its head only. Raises HttpError.
-
-    served: the method of all routes; where that is GET, HEAD is served too.
-    """
-    route = routes.get(path)
-    if route is None:
-        raise HttpError(HTTPStatus.NOT_FOUND, f"no such path; there are: {b', '.join(routes).decode()}")
-    head_only = method == b"HEAD"
-    if method != served and not (head_only and served == b"GET"):
-        allow = "GET, HEAD" if served == b"GET" else served.decode()
-        raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"the only methods served are: {allow}", allow)
-    return route, head_only
-
-
-def handler_of(route: Handler | Guarded, path: bytes, credentials: Sequence[bytes]) -> Handler:
-    """What answers one request. credentials: its Authorization headers."""
-    return route.asked(path, credentials) if isinstance(route, Guarded) else route
 
 
 def values_of(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[bytes]:

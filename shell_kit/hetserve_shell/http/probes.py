@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from hetserve_shell.http.limits import Check, Guarded, Handler, Reply, Routes, ServerLimits
+from hetserve_shell.http.handlers import Check, Guarded, Handler, PathRouter, Reply, Routes
+from hetserve_shell.http.limits import ServerLimits
 from hetserve_shell.http.server import HttpServer
 
 LIMITS: Final = ServerLimits(body=64 * 1024, bodies=1024 * 1024, connections=256, backlog=64, unread=60.0)
@@ -46,7 +47,7 @@ def probe_server(
         health[b"/livez"] = lambda _body: livez()
     shown: dict[bytes, Handler] = {b"/metrics": lambda _body: show_metrics(), **routes}
     guarded: Routes = shown if check is None else {path: Guarded(handler, check) for path, handler in shown.items()}
-    return HttpServer({**health, **guarded}, limits, "probes", b"GET")
+    return HttpServer(PathRouter({**health, **guarded}, b"GET"), limits, "probes")
 
 
 def _unless(why_not: str) -> Reply:

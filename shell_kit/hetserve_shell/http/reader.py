@@ -1,99 +1,120 @@
 """Parses the requests of a connection, within limits.
 
 llhttp (httptools) parses strictly. This module bounds heads, bodies, chunk extensions and trailers, and refuses a
-request with no length or two (request smuggling, RFC 9112, section 11.2).
+request with two lengths (request smuggling, RFC 9112, section 11.2). A long body is received where it belongs.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import httptools
 
 from hetserve_shell.http.limits import (
+    WHOLE,
     HttpError,
     ServerLimits,
+    as_http_error,
     expects_continue,
-    find_route,
-    handler_of,
     too_large,
     too_many,
+    values_of,
 )
+from hetserve_shell.http.takers import Head, Refusal, Taker, say_gone
 
 if TYPE_CHECKING:
     from hetserve_shell.http.server import HttpServer
 
 log = logging.getLogger(__name__)
 
+PIECE: Final = 4096
+"""Bytes given to the parser at once where they may be of several requests."""
 SLICE: Final = 64 * 1024
-"""Bytes given to the parser at once: an unfinished header grows unseen by at most this."""
+"""Bytes given to it else: an unfinished header grows unseen by at most this."""
 
 
-@dataclass(slots=True, eq=False)
-class Request:
-    """A whole request; its body counts in the budget until served.
+class Take(Protocol):
+    """Called for each whole request, whose body counts in the budget."""
 
-    handler: a Handler, or the Taker of a connection that has these. keep: the connection, afterwards. head_only: answer
-    without a body. chunks: whether the client knows them.
-    """
-
-    handler: Any
-    body: bytes | bytearray
-    keep: bool
-    head_only: bool
-    chunks: bool
+    def __call__(self, taker: Taker, body: bytes | bytearray, keep: bool, head_only: bool, chunks: bool, /) -> None:
+        """keep: the connection, afterwards. head_only: answer without a body. chunks: whether the client knows them."""
 
 
 class RequestReader:
     """Calls `take` for every request, and `refuse` once for the first that is not served; then it is dead.
 
     since: when the current request began [s, of the server's coarse clock]. in_head: whether its head is not whole.
+    whole: the long body that is received, if there is one.
     """
 
-    _at_once = SLICE
-
     def __init__(
-        self,
-        server: HttpServer,
-        *,
-        take: Callable[[Request], None],
-        refuse: Callable[[HttpError], None],
-        proceed: Callable[[], None],
+        self, server: HttpServer, *, take: Take, refuse: Callable[[HttpError], None], proceed: Callable[[], None]
     ) -> None:
         self.dead = False
         self.receiving = False
         self.in_head = False
         self.since = 0.0
+        self.whole: bytearray | None = None
         self._server, self._limits, self._budget = server, server.limits, server.budget
         self._take, self._refuse, self._proceed = take, refuse, proceed
         self._parser = httptools.HttpRequestParser(self)
         self._unseen = 0
-        self._limit = server.limits.body
+        self._limit = 0
         self._head_only = False
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._firsts: dict[bytes, bytes] = {}
         """The first value of each header."""
-        self._handler: Any = None
+        self._taker: Taker | None = None
+        self._head = Head(b"", b"", b"", (), None)
         self._parts: list[bytes] = []
-        self._size = 0
+        self._size = self._length = self._filled = self._here = 0
+        """Bytes of a body that count, that are known to come, of a long one that have come; and those not read yet."""
 
-    def feed(self, data: bytes) -> None:
-        for start in range(0, len(data), SLICE):
-            self._feed(data[start : start + SLICE])
+    def feed_piece(self, data: bytes, at: int) -> int:
+        """Reads some of the data from `at` on, of no request behind the current body; returns where it stopped."""
+        if self.whole is None:
+            size = max(PIECE, self._length - self._size)
+            self._here = len(data) - at
+            if self._here > size and data.find(b"\r", data.find(b"\r\n\r\n", at) + 4, at + SLICE) < 0:
+                size = SLICE  # there is no second head
+            self._feed(data[at : at + size])
+            return at + size
+        room = self.room(self.whole)
+        part = memoryview(data)[at : at + len(room)]
+        room[: len(part)] = part
+        self.filled(len(part))
+        return at + len(part)
 
-    def drop(self) -> None:
-        """Stops reading and releases an unfinished request."""
+    def room(self, whole: bytearray) -> memoryview:
+        """Where the rest of a long body belongs."""
+        return memoryview(whole)[self._filled :]
+
+    def filled(self, count: int) -> None:
+        """So many bytes of a long body have come."""
+        self._filled += count
+        whole = self.whole
+        if whole is not None and self._filled == len(whole):
+            self.whole = None
+            self._finish(whole)
+            self._parser = httptools.HttpRequestParser(self)
+
+    def drop(self, error: HttpError | None = None) -> None:
+        """Stops reading and releases an unfinished request. error: that it is refused with."""
         self.dead = True
         self.receiving = False
+        self.whole = None
         self._headers = []
         self._parts.clear()
         self._budget.used -= self._size
-        self._size = 0
+        self._size = self._length = 0
+        taker, self._taker = self._taker, None
+        if taker is not None:
+            self._head.refused = 0 if error is None else error.status
+            say_gone(taker)
 
     # Called by the parser
 
@@ -118,7 +139,7 @@ class RequestReader:
         if self.dead:
             return
         try:
-            self._handler = self._route()
+            self._route()
         except HttpError as error:
             self._stop(error)
         self._unseen = 0
@@ -127,6 +148,10 @@ class RequestReader:
         if self.dead:
             return
         self._unseen = 0
+        if self.whole is not None:
+            self.whole[self._filled : self._filled + len(part)] = part
+            self._filled += len(part)
+            return
         self._parts.append(part)
         self._size += len(part)
         self._budget.used += len(part)
@@ -136,22 +161,23 @@ class RequestReader:
             self._stop(too_many())
 
     def on_message_complete(self) -> None:
-        if self.dead or self._handler is None:
-            return
-        parts = self._parts
-        self._finish(parts[0] if len(parts) == 1 else b"".join(parts))
+        if not self.dead:
+            self._finish(self._parts[0] if len(self._parts) == 1 else b"".join(self._parts))
 
     # Inside
 
     def _finish(self, body: bytes | bytearray) -> None:
-        modern = self._parser.get_http_version() == "1.1"
-        keep = modern and self._parser.should_keep_alive()
-        request = Request(self._handler, body, keep, self._head_only, modern)
+        taker, self._taker = self._taker, None
+        if taker is None:
+            return
+        keep = self._parser.should_keep_alive()
+        modern = (keep and b"connection" not in self._firsts) or self._parser.get_http_version() == "1.1"
+        keep = keep and modern
         self._parts.clear()
-        self._handler, self._size = None, 0
+        self._size = self._length = 0
         self.receiving = False
         self.dead = not keep
-        self._take(request)
+        self._take(taker, body, keep, self._head_only, modern)
 
     def _feed(self, data: bytes) -> None:
         if self.dead:
@@ -174,49 +200,73 @@ class RequestReader:
 
     def _stop(self, error: HttpError) -> None:
         if not self.dead:
-            self.drop()
+            self.drop(error)
             self._refuse(error)
 
-    def _route(self) -> Any:
-        """The handler for a complete head. Raises HttpError."""
+    def _route(self) -> None:
+        """Finds who takes the request of a complete head. Raises HttpError."""
         length = self._announced()
-        path, method = self._url.partition(b"?")[0], self._parser.get_method()
-        route, self._head_only = find_route(self._server.routes, self._server.method, method, path)
-        if length is None and method == b"POST":
-            raise HttpError(HTTPStatus.LENGTH_REQUIRED, "neither Content-Length nor Transfer-Encoding is given")
-        if length is not None and length > self._limits.body:
-            raise too_large(self._limits.body)
-        if self._expecting():
+        expecting = b"expect" in self._firsts and expects_continue(values_of(self._headers, b"expect"))
+        path, _, query = self._url.partition(b"?")
+        self._head = head = Head(self._parser.get_method(), path, query, self._headers, length, False, self._firsts)
+        self._head_only = head.method == b"HEAD"
+        try:
+            self._taker = taker = self._server.router.asked(head)
+        except Exception as error:
+            self._taker = taker = _refusing(error, head, expecting)
+        self._limit = min(taker.limit, self._limits.body)
+        if length:
+            self._length = length
+            if length > WHOLE or length > self._limit:
+                self._receive(length)
+        if expecting:
             self._proceed()
-        return handler_of(route, path, self._values(b"authorization") if b"authorization" in self._firsts else ())
+
+    def _receive(self, length: int) -> None:
+        """Makes room for a long body, unless all of it has come. Raises HttpError."""
+        if length > self._limit:
+            raise too_large(self._limit)
+        if length <= self._here:
+            return
+        self._size = length
+        self._budget.used += length
+        if self._budget.used > self._budget.limit:
+            raise too_many()
+        self.whole, self._filled = bytearray(length), 0
 
     def _announced(self) -> int | None:
-        """Bytes of the body that a head announces; 0: in chunks, None: there is none. Raises HttpError."""
-        if (self._unseen or self._limits.head < self._at_once) and self._size_of_head() > self._limits.head:
+        """Bytes of the body that a head announces; None: in chunks. Raises HttpError."""
+        headers = self._headers
+        if (self._unseen or self._limits.head < SLICE) and self._size_of_head() > self._limits.head:
             raise _head_too_large(self._limits)
         if self._parser.should_upgrade():
             raise _bad("this server speaks HTTP/1.1 alone and offers no upgrade")
-        names = [name for name, _ in self._headers]
+        self._firsts = firsts = dict(reversed(headers))
+        if len(firsts) < len(headers) or b"host" not in firsts or b"transfer-encoding" in firsts:
+            self._check_framing([name for name, _ in headers])
+        if b"transfer-encoding" in firsts:
+            return None
+        return int(firsts[b"content-length"]) if b"content-length" in firsts else 0
+
+    def _check_framing(self, names: list[bytes]) -> None:
+        """Refuses a head whose host or length is missing, given twice or not understood. Raises HttpError."""
         if names.count(b"host") != 1 and self._parser.get_http_version() == "1.1":
             raise _bad("exactly one Host header must be given")
         if names.count(b"content-length") + names.count(b"transfer-encoding") > 1:
             raise _bad("the length of the request is given more than once")
-        self._firsts = firsts = dict(reversed(self._headers))
-        if b"transfer-encoding" in firsts:
-            if firsts[b"transfer-encoding"].lower() != b"chunked":
-                raise HttpError(HTTPStatus.NOT_IMPLEMENTED, "the only transfer encoding served is chunked")
-            return 0
-        return int(firsts[b"content-length"]) if b"content-length" in firsts else None
+        if self._firsts.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
+            raise HttpError(HTTPStatus.NOT_IMPLEMENTED, "the only transfer encoding served is chunked")
 
     def _size_of_head(self) -> int:
         return sum(len(name) + len(value) + 4 for name, value in self._headers) + len(self._url)
 
-    def _expecting(self) -> bool:
-        """Whether the client waits to be told to send the body. Raises HttpError."""
-        return b"expect" in self._firsts and expects_continue(self._values(b"expect"))
 
-    def _values(self, name: bytes) -> list[bytes]:
-        return [value for key, value in self._headers if key == name]
+def _refusing(error: Exception, head: Head, expecting: bool) -> Taker:
+    """Who says that a request is not taken, where its body is so short that it is read. Raises HttpError."""
+    refusal = as_http_error(error)
+    if expecting or head.length is None or head.length > WHOLE:
+        raise refusal from None
+    return Refusal(refusal)
 
 
 def _bad(text: str) -> HttpError:

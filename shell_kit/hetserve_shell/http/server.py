@@ -1,4 +1,4 @@
-"""HTTP/1.1 server: a protocol on the event loop (decision 0032)."""
+"""HTTP server: protocols on the event loop (decision 0032)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import errno
 import logging
 import resource
 import socket
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from email.utils import formatdate
-from typing import Any, Final
+from typing import Final
 
 from hetserve_shell.http.connection import OpenConnection
-from hetserve_shell.http.exchange import http1
-from hetserve_shell.http.limits import BodyBudget, Routes, ServerLimits, Unsent
+from hetserve_shell.http.http1 import Connection
+from hetserve_shell.http.limits import BodyBudget, ServerLimits, Unsent
 from hetserve_shell.http.takers import HeadRouter
 
 log = logging.getLogger(__name__)
@@ -78,23 +78,14 @@ PARTING: Final = 0.05
 
 
 class HttpServer:
-    """Serves routes on listening sockets; can be started and stopped repeatedly.
+    """Serves HTTP/1.1, and HTTP/2 by its preface, on listening sockets; can be started and stopped repeatedly.
 
-    routes: of one method, or who chooses by a request's head (then also over HTTP/2, by its preface). method: of those
-    of one; GET routes answer HEAD too. name: in the log. open: connections, at most the limit; idle ones are closed
-    first.
-    now: time of the last tick [s]; date: its Date header.
+    router: chooses by a request's head who takes it. name: in the log. open: connections, at most the limit; idle ones
+    are closed first. now: time of the last tick [s]; date: its Date header.
     """
 
-    def __init__(
-        self,
-        routes: Routes | HeadRouter,
-        limits: ServerLimits | None = None,
-        name: str = "server",
-        method: bytes = b"POST",
-    ) -> None:
-        self.routes: Any = routes
-        self.method = method
+    def __init__(self, router: HeadRouter, limits: ServerLimits | None = None, name: str = "server") -> None:
+        self.router = router
         self.limits = limits or ServerLimits()
         self.budget = BodyBudget(self.limits.bodies)
         self.unsent = Unsent(self.limits.answers)
@@ -103,12 +94,11 @@ class HttpServer:
         self.open: set[OpenConnection] = set()
         self._name = name
         self._dropped = 0
-        self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
 
-    async def start(self, listener: socket.socket, hear: Callable[[HttpServer], asyncio.Protocol] = http1) -> None:
+    async def start(self, listener: socket.socket, hear: Callable[[HttpServer], asyncio.Protocol] = Connection) -> None:
         """Serves and owns `listener`, one of several or the only one. hear: makes the protocol of its connections."""
         # Inherited by connections: a second segment must not wait 40 ms for an acknowledgement.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -175,12 +165,6 @@ class HttpServer:
         self.open.discard(connection)
         if not self.open:
             self._empty.set()
-
-    def start_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     # Inside
 

@@ -1,207 +1,82 @@
-"""HTTP/2 for takers: requests beside each other, gRPC among them.
-
-Of gRPC, the router of heads is asked once a message's prefix has come, so that it knows the length of the body.
-"""
+"""One stream of HTTP/2: a request and its answer."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, cast
-
-from h2 import events
-from h2.errors import ErrorCodes
+from typing import TYPE_CHECKING, Final
 
 from hetserve_shell.http import grpc
-from hetserve_shell.http.http2 import BURST, Http2Connection, unanswered
-from hetserve_shell.http.limits import Exchange, HttpError, as_http_error, expects_continue, too_large, values_of
-from hetserve_shell.http.takers import Head, Headers, HeadRouter, Taker, refusal, say_gone
+from hetserve_shell.http.frames import ErrorCode
+from hetserve_shell.http.heads import HeadFields
+from hetserve_shell.http.limits import HttpError, too_large
+from hetserve_shell.http.takers import Head, Headers, Taker, refusal
 
 if TYPE_CHECKING:
-    from hetserve_shell.http.server import HttpServer
+    from hetserve_shell.http.http2 import Http2Connection
 
+BURST: Final = 65536
+"""Bytes of answers before the socket is given them, and may say that the client does not read."""
 _VISIBLE: Final = re.compile(rb"[!-~]*")
-_LENGTH: Final = 19
-"""Digits of a length at most."""
+_DIGITS: Final = 19
+"""Of a length at most."""
 
 
 @dataclass(slots=True, eq=False)
-class TakerExchange(Exchange):
-    """taker: until its answer has ended. reply: once the body is whole."""
+class Exchange:
+    """A request that came whole or in part, and its answer until all of it is sent.
 
-    head: Head = Head(b"", b"", b"", (), None)
+    since: when it began, came whole, or its answer went on last [s]. limit: bytes of its body at most. size: of these
+    so much has come; untold: of this its client does not know yet. received: whether its end has come. taker: until its
+    answer has ended. reply: once the body is whole. answer: what there is of it; None: nothing yet. whole: whether no
+    more of it comes but trailers. sent: bytes of it; noted: of these, when it went on last. more_room: bytes that its
+    client takes beyond those of a new stream. pausing: says a refusal after its pause.
+    """
+
+    stream: int
+    head: Head
+    since: float
+    limit: int
+    parts: list[bytes] = field(default_factory=list)
+    size: int = 0
+    untold: int = 0
+    received: bool = False
     taker: Taker | None = None
     reply: StreamReplier | None = None
+    answer: bytes | None = None
+    whole: bool = True
+    trailers: Headers = ()
+    sent: int = 0
+    noted: int = 0
+    more_room: int = 0
+    pausing: asyncio.TimerHandle | None = None
 
-
-class TakerStreams(Http2Connection):
-    def __init__(self, server: HttpServer) -> None:
-        super().__init__(server)
-        self._router: HeadRouter = server.routes
-        self._settling: asyncio.Handle | None = None
-        """The turn in which all is sent that was said in one before: each write costs as much as an answer."""
-
-    # Called by the transport
-
-    def eof_received(self) -> bool:
-        """A client that ends its side waits for nothing more."""
-        self._forget_all()
-        return False
-
-    # Called by the replier
-
-    @property
-    def blocked(self) -> bool:
-        return self._blocked
-
-    @property
-    def date(self) -> bytes:
-        return self._server.date
-
-    def say(self, exchange: TakerExchange, status: int, headers: Headers, body: bytes) -> None:
-        """Begins an answer, or says all of it where it is whole."""
-        self._served, self.idle_since = True, self._server.now
-        self._say(exchange, [(b":status", b"%d" % status), *headers], body)
-
-    def add(self, exchange: TakerExchange, piece: bytes) -> None:
-        """Goes on with an answer."""
-        left = (exchange.answer or b"")[exchange.sent :]
-        exchange.noted -= exchange.sent
-        exchange.answer, exchange.sent = left + piece, 0
-        if not left:
-            exchange.since = self._server.now
-        self._send(exchange)
-        if exchange.stream in self._exchanges:
-            self._server.unsent.keep(exchange, self.give_up)
-
-    def end(self, exchange: TakerExchange, trailers: Headers) -> None:
-        exchange.whole, exchange.trailers = True, trailers
-        if not trailers and exchange.sent == len(exchange.answer or b""):
-            self._h2.send_data(exchange.stream, b"", end_stream=True)
-        self._send(exchange)
-
-    def release(self, exchange: TakerExchange) -> Taker | None:
-        """Nothing more is said to a request; returns who took it."""
-        taker, exchange.taker = exchange.taker, None
-        if exchange.reply is not None:
-            exchange.reply.on_resume = None
-        self._release(exchange)
-        return taker
-
-    def reset(self, exchange: TakerExchange) -> None:
-        self._give_up(exchange, ErrorCodes.INTERNAL_ERROR)
-
-    def settle(self) -> None:
-        """Sends what has been said, in the next turn."""
-        if self._settling is None:
-            self._settling = asyncio.get_running_loop().call_soon(self._settle)
-
-    # Inside
-
-    def _end_turn(self) -> None:
-        self.settle()
-
-    def _settle(self) -> None:
-        self._settling = None
-        super()._end_turn()
-
-    def _made(self, event: events.RequestReceived) -> Exchange:
-        made = TakerExchange(event.stream_id, self._server.now, unanswered, self._server.limits.body)
-        pseudo = dict(event.headers)
-        path, _, query = pseudo.get(b":path", b"").partition(b"?")
-        headers = [header for header in event.headers if header[0][:1] != b":"]
-        if b":authority" in pseudo:
-            headers.insert(0, (b"host", pseudo[b":authority"]))
-        made.head = head = Head(pseudo[b":method"], path, query, headers, 0 if event.stream_ended else None)
-        head.is_grpc = head.get(b"content-type").startswith(b"application/grpc")
-        made.head_only = head.method == b"HEAD"
-        return made
-
-    def _route(self, exchange: Exchange, _headers: Headers) -> None:
-        made = cast("TakerExchange", exchange)
-        head, length = made.head, made.head.get(b"content-length")
+    def check_head(self) -> None:
+        """Raises HttpError."""
+        head, length = self.head, self.head.get(b"content-length")
         if not (_VISIBLE.fullmatch(head.path) and _VISIBLE.fullmatch(head.query)):
             raise HttpError(HTTPStatus.BAD_REQUEST, "the path: must have neither blanks nor what is not ASCII")
-        if length.isdigit() and len(length) < _LENGTH:
-            head.length = int(length)
+        if length and not length.isdigit():
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"content-length {length[:40]!r}: must be a number of bytes")
+        if len(length) > _DIGITS:
+            raise too_large(self.limit)
         if not head.is_grpc:
-            self._ask(made)
+            head.length = int(length) if length else 0 if self.received else None
         elif (coding := head.get(b"grpc-encoding")) not in {b"", b"identity"}:
             raise grpc.compressed(f"grpc-encoding {coding[:40].decode('latin-1')}: the message")
 
-    def _ask(self, exchange: TakerExchange) -> None:
-        """Finds who takes a request. Raises HttpError."""
-        head = exchange.head
-        try:
-            exchange.taker = taker = self._router.asked(head)
-        except Exception as error:
-            raise as_http_error(error) from None
-        exchange.limit = taker.limit + (grpc.PREFIX if head.is_grpc else 0)
-        if head.length is not None and head.length > exchange.limit:
-            raise too_large(taker.limit)
-        if head.is_grpc:
-            exchange.limit = head.length or 0
-        if head.get(b"expect") and expects_continue(values_of(head.headers, b"expect")):
-            self._h2.send_headers(exchange.stream, [(b":status", b"100")])
+    def check_whole(self) -> None:
+        """Whether a body that has come to its end is all of it. Raises HttpError."""
+        if self.taker is None or self.head.length not in {None, self.size}:
+            what = "a message of gRPC behind its prefix" if self.head.is_grpc else "as many as content-length says"
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"{self.size} bytes: must be {what}, and all of it")
 
-    def _grew(self, exchange: Exchange) -> None:
-        made = cast("TakerExchange", exchange)
-        if made.taker is not None or made.size < grpc.PREFIX:
-            return
-        try:
-            made.head.length = grpc.whole_length(b"".join(made.parts)[: grpc.PREFIX])
-            self._ask(made)
-            if made.size > made.limit:
-                raise too_large(made.limit)
-        except HttpError as error:
-            self._refuse(made, error)
-
-    def _enqueue(self, exchange: Exchange) -> None:
-        made = cast("TakerExchange", exchange)
-        if made.head.is_grpc and (made.taker is None or made.size != made.head.length):
-            said = f"{made.size} bytes: must be a message of gRPC behind its prefix, and all of it"
-            self._refuse(made, HttpError(HTTPStatus.BAD_REQUEST, said))
-        else:
-            super()._enqueue(made)
-
-    def _takes(self, exchange: Exchange) -> float:
-        asked = cast("TakerExchange", exchange).taker is not None
-        return self._server.limits.waiting + (self._server.limits.uploading if asked else 0.0)
-
-    def _serve(self, exchange: Exchange) -> None:
-        made = cast("TakerExchange", exchange)
-        body = made.parts[0] if len(made.parts) == 1 else b"".join(made.parts)
-        made.parts.clear()
-        made.reply = reply = StreamReplier(self, made)
-        if made.taker is None:
-            return
-        try:
-            made.taker.take(body, reply)
-        except Exception as error:
-            reply.refuse(as_http_error(error))
-
-    def _refuse(self, exchange: Exchange, error: HttpError) -> None:
-        """Before it was taken."""
-        made = cast("TakerExchange", exchange)
-        taker = self.release(made)
-        StreamReplier(self, made).say(error)
-        if taker is not None:
-            say_gone(taker)
-
-    def _send(self, exchange: Exchange) -> None:
-        super()._send(exchange)
-        reply = cast("TakerExchange", exchange).reply
-        if reply is not None and reply.on_resume is not None and not reply.paused:
-            reply.on_resume()
-
-    def _forget(self, exchange: Exchange) -> None:
-        super()._forget(exchange)
-        taker = self.release(cast("TakerExchange", exchange))
-        if taker is not None:
-            say_gone(taker)
+    def ends_with(self, sent: int) -> bool:
+        """Whether nothing is to come behind so many bytes of the answer."""
+        return self.whole and not self.trailers and sent == len(self.answer or b"")
 
 
 class StreamReplier:
@@ -209,7 +84,7 @@ class StreamReplier:
 
     __slots__ = ("_connection", "_exchange", "on_resume")
 
-    def __init__(self, connection: TakerStreams, exchange: TakerExchange) -> None:
+    def __init__(self, connection: Http2Connection, exchange: Exchange) -> None:
         self._connection, self._exchange = connection, exchange
         self.on_resume: Callable[[], None] | None = None
 
@@ -227,7 +102,16 @@ class StreamReplier:
             self.say(error)
 
     def say(self, error: HttpError) -> None:
-        """Says what is wrong, whoever has taken the request."""
+        """Says what is wrong, after its pause, whoever has taken the request."""
+        exchange = self._exchange
+        if not error.pause:
+            self._say_now(error)
+        elif self._connection.awaits(exchange):
+            exchange.answer, exchange.whole = b"", False  # what comes of the request meanwhile is not kept
+            exchange.pausing = asyncio.get_running_loop().call_later(error.pause, self._say_now, error)
+
+    def _say_now(self, error: HttpError) -> None:
+        self._exchange.answer, self._exchange.whole, self._exchange.pausing = None, True, None
         self._answer(*(grpc.refusal if self._exchange.head.is_grpc else refusal)(error))
         if error.closes:
             self._connection.finish()
@@ -238,12 +122,11 @@ class StreamReplier:
             exchange.whole = False
             sized = () if length is None else ((b"content-length", b"%d" % length),)
             self._connection.say(exchange, status, [*headers, *sized], b"")
-            self._connection.settle()
 
     def write(self, piece: bytes) -> None:
-        if self._exchange.taker is not None and self._exchange.answer is not None and not self._exchange.head_only:
-            self._connection.add(self._exchange, piece)
-            self._connection.settle()
+        exchange = self._exchange
+        if exchange.taker is not None and exchange.answer is not None and exchange.head.method != b"HEAD":
+            self._connection.add(exchange, piece)
 
     def end(self, trailers: Headers = ()) -> None:
         if self._exchange.answer is None:
@@ -251,13 +134,11 @@ class StreamReplier:
         elif self._exchange.taker is not None:
             self._connection.release(self._exchange)
             self._connection.end(self._exchange, trailers)
-            self._connection.settle()
 
     def abort(self) -> None:
         if self._exchange.taker is not None:
             self._connection.release(self._exchange)
-            self._connection.reset(self._exchange)
-            self._connection.settle()
+            self._connection.reset(self._exchange, ErrorCode.INTERNAL_ERROR)
 
     def _is_first(self) -> bool:
         """Whether a whole answer may be said; one that has begun is aborted."""
@@ -272,4 +153,10 @@ class StreamReplier:
         if not exchange.head.is_grpc:
             headers = [*headers, (b"content-length", b"%d" % len(body)), (b"date", self._connection.date)]
         self._connection.say(exchange, status, headers, bytes(body))
-        self._connection.settle()
+
+
+def request_of(fields: HeadFields) -> Head:
+    """What a head asks for; its length is not known yet."""
+    path, _, query = fields.pseudo.get(b":path", b"").partition(b"?")  # CONNECT names none
+    is_grpc = fields.firsts.get(b"content-type", b"").startswith(b"application/grpc")
+    return Head(fields.pseudo[b":method"], path, query, fields.headers, None, is_grpc, fields.firsts)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from http import HTTPStatus
+from typing import Final, Protocol
 
 import orjson
 
@@ -23,7 +24,8 @@ Headers = Sequence[tuple[bytes, bytes]]
 class Head:
     """A request without its body. headers: in their order, names in lower case. length: of the body, if it is known.
 
-    is_grpc: its body is one message of gRPC behind its prefix, and so must be the answer's.
+    is_grpc: its body is one message of gRPC behind its prefix, and so must be the answer's. refused: the status with
+    which its body was refused while it came; 0: it was not.
     """
 
     method: bytes
@@ -33,6 +35,7 @@ class Head:
     length: int | None
     is_grpc: bool = False
     _firsts: dict[bytes, bytes] | None = field(default=None, repr=False)
+    refused: int = 0
 
     def get(self, name: bytes) -> bytes:
         """The first value of a header; b"": there is none."""
@@ -57,7 +60,7 @@ class Replier(Protocol):
         """The whole answer. trailers: HTTP/1.1 drops them."""
 
     def refuse(self, error: HttpError) -> None:
-        """An answer that says what is wrong, in the client's protocol."""
+        """An answer that says what is wrong, in the client's protocol, after its pause; the taker hears no more."""
 
     def begin(self, status: int, headers: Headers, length: int | None) -> None:
         """Begins an answer in pieces. length: of all of them; None: not known."""
@@ -81,7 +84,10 @@ class Taker(Protocol):
         """Called once, with the whole body. May raise HttpError in place of an answer."""
 
     def gone(self) -> None:
-        """The client went, or broke off, before its answer ended; if `take` was not called, it never will be."""
+        """The client went, or broke off, before its answer ended; if `take` was not called, it never will be.
+
+        Then its body may have been refused: see `Head.refused`.
+        """
 
 
 class HeadRouter(Protocol):
@@ -116,3 +122,7 @@ class Refusal:
 
     def gone(self) -> None:
         """Nothing was promised."""
+
+
+NOBODY: Final = Refusal(HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "answered already"))
+"""Stands for who took a request that is answered."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
@@ -37,8 +38,8 @@ JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 CONNECTIONS: Final = 64
 """Short requests at once; more would wait in the API server."""
-LEASE_CONNECTIONS: Final = 2
-"""For the elector alone: slow requests must not delay a renewal."""
+OWN_CONNECTIONS: Final = 2
+"""For the elector alone, and for reviews alone: neither slow requests nor a flood of wrong tokens may delay others."""
 NOT_SENT: Final = 421
 """Status of a request withdrawn before it was sent."""
 TIMEOUT: Final = 10.0
@@ -203,3 +204,22 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
 
 def _message(error: BaseException) -> str:
     return str(error) or type(error).__name__
+
+
+@asynccontextmanager
+async def api_clients(
+    kubeconfig: Path | None, user_agent: str, answer_within: float = TIMEOUT
+) -> AsyncIterator[tuple[KubernetesApi, KubernetesApi, KubernetesApi]]:
+    """Clients of a component: for its work, its elector, and the reviews of its probe port's readers.
+
+    kubeconfig: None: the pod's service account. answer_within: for a request of its work [s]. Raises ConfigException.
+    """
+    connection = await ApiConnection.connect(kubeconfig, user_agent=user_agent)
+    work = KubernetesApi(connection, timeout=answer_within)
+    clients = work, KubernetesApi(connection, OWN_CONNECTIONS), KubernetesApi(connection, OWN_CONNECTIONS)
+    try:
+        yield clients
+    finally:
+        for one in clients:
+            one.close()
+        await connection.close()

@@ -18,7 +18,8 @@ from typing import Any, Final
 
 import orjson
 
-from hetserve_shell.http.limits import Check, HttpError
+from hetserve_shell.http.handlers import Check
+from hetserve_shell.http.limits import HttpError
 from hetserve_shell.kube.client import ApiServer, ApiStatusError
 from hetserve_shell.kube.connection import ApiUnreachableError, RawObject
 from hetserve_shell.settings import ProbeAuthorization
@@ -90,8 +91,6 @@ class Verdicts:
 
 TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105  (a path)
 ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-REVIEW_CONNECTIONS: Final = 2
-"""For reviews alone: a flood of wrong tokens must not delay a bind."""
 REVIEW_WITHIN: Final = 5.0
 """Seconds for one review."""
 LONGEST_TOKEN: Final = 16 * 1024

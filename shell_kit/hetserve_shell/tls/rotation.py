@@ -6,7 +6,7 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +16,6 @@ from hetserve.base.files import UnreadableError, read_text
 from hetserve.base.units import Seconds
 from hetserve_shell.http.http2 import PROTOCOL
 from hetserve_shell.tls.certificates import Certificate, day, read_certificates
-from hetserve_shell.tls.transport import PeerName, RefusedError
 
 log = logging.getLogger(__name__)
 
@@ -49,13 +48,12 @@ class TlsFiles:
 class Identity:
     """Files that were read and hold together.
 
-    context: for new connections. authorities: fingerprint of the trust. ends: by certificate (`server`, `ca`), when the
-    first of its file ends [s since 1970].
+    context: for new connections. authorities: fingerprint of the trust. ends: the server's certificate [s since 1970].
     """
 
     context: ssl.SSLContext
     authorities: bytes
-    ends: Mapping[str, Seconds]
+    ends: Seconds
 
 
 def read_identity(files: TlsFiles, now: Seconds) -> Identity:
@@ -64,15 +62,12 @@ def read_identity(files: TlsFiles, now: Seconds) -> Identity:
     _text(files.key)
     chain = _certificates(files.certificate, own)
     _check_time(files.certificate, chain[:1], now)
-    ends = {"server": chain[0].not_after}
     if files.authorities is not None:
         trusted = _text(files.authorities)
         authorities = _certificates(files.authorities, trusted)
-        living = tuple(one for one in authorities if one.not_after > now)
-        if not living:
+        if all(one.not_after <= now for one in authorities):
             _check_time(files.authorities, authorities, now)
-        ends["ca"] = min(one.not_after for one in living)
-    return Identity(_context(files, trusted), sha256(trusted.encode()).digest(), ends)
+    return Identity(_context(files, trusted), sha256(trusted.encode()).digest(), chain[0].not_after)
 
 
 def _context(files: TlsFiles, trusted: str) -> ssl.SSLContext:
@@ -145,20 +140,15 @@ _Stamp = tuple[tuple[int, int, int] | None, ...]
 class Rotation:
     """The identity in force, from files that may change at any time.
 
-    names: common or DNS names of which a client's certificate must have one; empty: whoever the authorities signed.
-    on_trust: called after other authorities are in force. on_refused: called with why a client is refused. wall: clock
-    [s since 1970]. Making one raises CertificateError.
+    on_trust: called after other authorities are in force. wall: clock [s since 1970]. Making one raises
+    CertificateError.
     """
 
     files: TlsFiles
-    names: frozenset[str] = frozenset()
     on_trust: Callable[[], None] = lambda: None
-    on_refused: Callable[[], None] = lambda: None
     wall: Callable[[], float] = time.time
     failing: str = ""
     """Why the files on disk are not in force; empty if they are."""
-    client_ends: Seconds | None = None
-    """When the certificate of the last client that was let in ends [s since 1970]."""
     _identity: Identity = field(init=False)
     _stamp: _Stamp = field(init=False, default=())
     _doubtful: bool = field(init=False, default=False)
@@ -172,25 +162,6 @@ class Rotation:
     def context(self) -> ssl.SSLContext:
         """For the next connection."""
         return self._identity.context
-
-    @property
-    def ends(self) -> Mapping[str, Seconds]:
-        """When certificates end, by `server`, `ca` and `client` [s since 1970]."""
-        client = {} if self.client_ends is None else {"client": self.client_ends}
-        return {**self._identity.ends, **client}
-
-    def accept(self, peer: PeerName) -> Seconds:
-        """Lets a client in whose certificate verified, until it ends [s from now]. Raises RefusedError."""
-        if self.names and not self.names & set(peer.names):
-            wanted = " or ".join(sorted(self.names))
-            raise RefusedError(f"its certificate is for {', '.join(peer.names) or 'nobody'}, not for {wanted}")
-        self.client_ends = peer.ends
-        return Seconds(max(peer.ends - self.wall(), 0.0))
-
-    def refused(self, peer: str, why: str) -> None:
-        """Counts and logs a client that was not let in."""
-        self.on_refused()
-        log.warning("%s is refused: %s", peer, why)
 
     async def run(self) -> None:
         """Looks at the files for ever."""
@@ -221,8 +192,8 @@ class Rotation:
     def _take(self, identity: Identity, stamp: _Stamp) -> None:
         trust = identity.authorities != self._identity.authorities
         self._identity, self._stamp, self._doubtful, self.failing = identity, stamp, False, ""
-        ends = identity.ends["server"]
-        log.info("new certificates are in force, the server's until %s%s", day(ends), " (other authorities)" * trust)
+        until = day(identity.ends)
+        log.info("new certificates are in force, the server's until %s%s", until, " (other authorities)" * trust)
         if trust:
             self.on_trust()
 

@@ -10,12 +10,9 @@ import logging
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from hetserve.base.units import Seconds
-from hetserve_shell.http.connection import Connection
-from hetserve_shell.http.exchange import http1, http2
+from hetserve_shell.http.http1 import Connection
 from hetserve_shell.http.http2 import PROTOCOL, Http2Connection
 
 if TYPE_CHECKING:
@@ -30,18 +27,6 @@ PARTING: Final = 2.0
 """Seconds for a refused client to read why."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerName:
-    """names: the certificate's common and DNS names. ends: [s since 1970]."""
-
-    names: tuple[str, ...]
-    ends: Seconds
-
-
-class RefusedError(Exception):
-    """A client whose certificate verified is not let in; says why."""
-
-
 def over(rotation: Rotation) -> Callable[[HttpServer], asyncio.Protocol]:
     """How a server hears its clients over TLS."""
     return lambda server: TlsTransport(server, rotation)
@@ -53,7 +38,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     def __init__(self, server: HttpServer, rotation: Rotation) -> None:
         super().__init__()
         self._server = server
-        self._inner: Connection | Http2Connection = http1(server)
+        self._inner: Connection | Http2Connection = Connection(server)
         self._rotation = rotation
         self._received, self._to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = rotation.context.wrap_bio(self._received, self._to_send, server_side=True)
@@ -149,26 +134,19 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         except ssl.SSLWantReadError:
             self._flush()
             return False
-        peer = peer_name(self._tls)
-        try:
-            stays = None if peer is None else self._rotation.accept(peer)
-        except RefusedError as error:
-            self._rotation.refused(self._address(), str(error))
-            self._dropped = True
-            self.abort()
-            return False
         self._open = True
         if self._tls.selected_alpn_protocol() == PROTOCOL:
             self._speak_http2()
-        if stays is not None:
+        if shown := self._tls.getpeercert():
             # When its certificate ends, so does what it was let in for.
+            stays = ssl.cert_time_to_seconds(str(shown["notAfter"])) - self._rotation.wall()
             self._until = asyncio.get_running_loop().call_later(stays, self._inner.finish)
         return True
 
     def _speak_http2(self) -> None:
         before = self._inner
         before.connection_lost(None)
-        self._inner = http2(self._server)
+        self._inner = Http2Connection(self._server)
         self._inner.connection_made(self)
         if before.parting:  # it was let in by what held before
             self._inner.finish()
@@ -211,7 +189,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._open = False
             self.abort()
             return
-        self._rotation.refused(self._address(), _message(error))
+        log.warning("%s is refused: %s", self._address(), _message(error))
         if self._socket.is_closing():
             return
         # Until the client has read the alert: a reset would overtake it.
@@ -225,18 +203,6 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     def _address(self) -> str:
         peer = self._socket.get_extra_info("peername")
         return f"{peer[0]}:{peer[1]}" if peer else "a client"
-
-
-def peer_name(tls: ssl.SSLObject) -> PeerName | None:
-    """What a client's certificate says; None: clients are asked for none."""
-    shown = cast("dict[str, Any]", tls.getpeercert())
-    if not shown:
-        return None
-    common = [value for part in shown.get("subject", ()) for key, value in part if key == "commonName"]
-    dns = [value for kind, value in shown.get("subjectAltName", ()) if kind == "DNS"]
-    return PeerName(
-        tuple(dict.fromkeys((*common, *dns))), Seconds(float(ssl.cert_time_to_seconds(str(shown["notAfter"]))))
-    )
 
 
 def _message(error: ssl.SSLError) -> str:

@@ -49,7 +49,7 @@ def too_many_instances(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """Of a service. deadline: hard one [s after arrival]. most_waiting: default 16 for each instance, at least 64."""
+    """Of a service. deadline: hard one [s after the head]. most_waiting: default 16 for each instance, at least 64."""
 
     deadline: float = math.inf
     most_waiting: int | None = None
@@ -114,11 +114,19 @@ class ServiceRouter:
         self.counts.dropped += 1
 
     def arrived(
-        self, query: int, items: int, now: float, hard: float = math.inf, *, is_retriable: bool = False
+        self,
+        query: int,
+        items: int,
+        now: float,
+        hard: float = math.inf,
+        *,
+        began: float | None = None,
+        is_retriable: bool = False,
     ) -> list[Action]:
-        """A query is whole. items: at least 1. hard: the client's deadline [s], infinite: none.
+        """A query is whole. items: at least 1. hard: the client's deadline [s], infinite: none; may be over.
 
-        is_retriable: another instance may compute it. Raises ValueError for a number in use, or no items.
+        began: when its head came, from which the limits' deadline counts [s]; None: now. is_retriable: another instance
+        may compute it. Raises ValueError for a number in use, or no items.
         """
         if query in self._queries or items < 1:
             raise ValueError(f"query {query} of {items} items: is here already, or empty")
@@ -127,7 +135,8 @@ class ServiceRouter:
             why = f"items {items}: must be at most {self._largest_batch}, the largest batch of the profiles"
             self._out.append(Drop(query, Status.TOO_LARGE, why))
             return self._done()
-        size, hard = bisect_left(self._batches, items), min(hard, now + self._limits.deadline)
+        size = bisect_left(self._batches, items)
+        hard = min(hard, (now if began is None else began) + self._limits.deadline)
         one = RoutedQuery(query, items, size, now, now + self._slo, hard, is_retriable)
         self._queries[query] = one
         self.counts.received += 1
@@ -311,7 +320,9 @@ class ServiceRouter:
         self._end(one)
 
     def _drop_late(self, one: RoutedQuery) -> None:
-        self._drop(one, Status.DEADLINE_EXCEEDED, f"deadline {one.hard - one.arrival:.3g} s: cannot be kept")
+        left = one.hard - one.arrival
+        why = f"deadline {left:.3g} s: cannot be kept" if left > 0 else "it was whole only after its deadline"
+        self._drop(one, Status.DEADLINE_EXCEEDED, why)
 
     def _refuse(self, one: RoutedQuery) -> None:
         """Replies why a query may not wait."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from hetserve.compiled import njit_inner
-from hetserve.serving.joined import complete_joined, note_arrived
+from hetserve.serving.joined import complete_joined
 from hetserve.serving.progress import begin, count_late, end, log_end
-from hetserve.serving.state import DROPPED, EngineState, WaitingRows
+from hetserve.serving.state import DROPPED, EngineState
+from hetserve.serving.waiting import close_gaps
 
 REPEATED_QUERY, NO_SUCH_QUERY, NO_SUCH_WORKER, UNSERVABLE, ENDLESS_WAKING = -1, -2, -3, -4, -5
 _MESSAGES = {
@@ -26,22 +27,6 @@ class PolicyContractError(RuntimeError):
 def contract_error(policy: str, status: int) -> PolicyContractError:
     """Error for the fault (negative) that the loop returned."""
     return PolicyContractError(f"policy {policy} {_MESSAGES[status]}")
-
-
-@njit_inner
-def enqueue(query: int, state: EngineState) -> int:
-    """An arrival; returns its service."""
-    queries, waiting = state.queries, state.waiting
-    service: int = queries.service[query]
-    tail = waiting.ends[service, 1]
-    waiting.ids[tail] = query
-    waiting.sizes[tail] = queries.size[query]
-    waiting.arrivals[tail] = queries.arrival[query]
-    waiting.deadlines[tail] = queries.deadline[query]
-    waiting.ends[service, 1] = tail + 1
-    if state.tables.joining.orders[service]:
-        note_arrived(query, service, state)
-    return service
 
 
 @njit_inner
@@ -124,33 +109,5 @@ def apply(now: float, service: int, dispatched: int, dropped: int, state: Engine
             log_end(now, query, state)
         else:
             _hand_over(now, query, state.slots[service] + worker, state)
-    _close_gaps(low, high, service, waiting)
+    close_gaps(low, high, service, waiting)
     return 0
-
-
-@njit_inner
-def move(source: int, target: int, waiting: WaitingRows) -> None:
-    waiting.ids[target] = waiting.ids[source]
-    waiting.sizes[target] = waiting.sizes[source]
-    waiting.arrivals[target] = waiting.arrivals[source]
-    waiting.deadlines[target] = waiting.deadlines[source]
-
-
-@njit_inner
-def _close_gaps(low: int, high: int, service: int, waiting: WaitingRows) -> None:
-    """Removes entries marked -1 within low..high by moving the shorter side."""
-    head, tail = waiting.ends[service, 0], waiting.ends[service, 1]
-    if high - head < tail - low:
-        target = high
-        for source in range(high, head - 1, -1):
-            if waiting.ids[source] >= 0:
-                move(source, target, waiting)
-                target -= 1
-        waiting.ends[service, 0] = target + 1
-    else:
-        target = low
-        for source in range(low, tail):
-            if waiting.ids[source] >= 0:
-                move(source, target, waiting)
-                target += 1
-        waiting.ends[service, 1] = target

@@ -63,10 +63,9 @@ class Dispatcher:
         """How many queries were offered before that of each row."""
         self._offered = 0
         self._types: dict[int, int] = {}
-        """Type of each instance, those that drain and are suspected too."""
+        """Type of each instance, those that are suspected too."""
         self._slots: dict[int, int] = {}
         self._suspected: set[int] = set()
-        self._draining: set[int] = set()
         self._cancelled: set[int] = set()
         """Queries whose clients are gone, which an instance serves."""
         self._batches = service.system.served.batches.tolist()
@@ -74,12 +73,6 @@ class Dispatcher:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a dispatcher is not copied: its compiled loop knows where its arrays lie")
-
-    @property
-    def waiting(self) -> int:
-        """Queries that wait for an instance, none in the line of one."""
-        head, tail = self._state.waiting.ends[0].tolist()
-        return int(tail - head)
 
     def offer(self, query: int, batch: int, deadline: float, now: float, arrival: float | None = None) -> Actions:
         """A query joins the queue, at its end. batch: items, of the service's sizes, or the next larger one.
@@ -107,22 +100,14 @@ class Dispatcher:
 
     def answered(self, instance: int, now: float) -> Actions:
         """An instance has answered what it served, and serves the next in its line."""
-        slot = self._busy_slot(instance)
+        slot = self._slots.get(instance, -1)
+        if slot < 0 or not self._busy[slot]:
+            raise ValueError(f"instance {instance}: serves no query")
         self._go_to(now)
         return self._step(ANSWERED, slot)
 
-    def failed(self, instance: int, now: float) -> Actions:
-        """An instance will not answer: what it serves, and its line, wait again with their old arrival.
-
-        It may get them again: one that shall not is `suspected` before.
-        """
-        slot = self._busy_slot(instance)
-        self._go_to(now)
-        self._wait_again(layout.without_instance(self._state, slot))
-        return self._decide()
-
     def cancel(self, query: int, now: float) -> bool:
-        """A client is gone; returns whether an instance serves the query: that instance is still to answer or to fail.
+        """A client is gone; returns whether an instance serves the query: that instance is still to answer or to leave.
 
         The last `wake_at` stands.
         """
@@ -150,20 +135,12 @@ class Dispatcher:
         self._types[instance] = types.index(type_name)
         return self._decide()
 
-    def draining(self, instance: int, now: float) -> Actions:
-        """An instance takes no more queries; it serves what it has until it has left."""
-        self._known(instance)
-        self._go_to(now)
-        self._draining.add(instance)
-        return self._decide()
-
     def left(self, instance: int, now: float) -> Actions:
         """An instance is gone; what it held waits again with its old arrival."""
         self._known(instance)
         self._go_to(now)
         del self._types[instance]
         self._suspected.discard(instance)
-        self._draining.discard(instance)
         if instance in self._slots:
             self._wait_again(layout.without_instance(self._state, self._slots[instance]))
         return self._decide()
@@ -197,12 +174,6 @@ class Dispatcher:
     def _known(self, instance: int) -> None:
         if instance not in self._types:
             raise ValueError(f"instance {instance}: is not here")
-
-    def _busy_slot(self, instance: int) -> int:
-        slot = self._slots.get(instance, -1)
-        if slot < 0 or not self._busy[slot]:
-            raise ValueError(f"instance {instance}: serves no query")
-        return slot
 
     def _step(self, event: int, subject: int, size: int = 0, deadline: float = 0.0, arrival: float = 0.0) -> Actions:
         status = self._engine.run(self._words, self._now, 0, 0, (event, subject, size, deadline, arrival))
@@ -247,7 +218,7 @@ class Dispatcher:
 
     def _arrange(self) -> None:
         """Seats the instances: those that take queries in order, then those that only end what they have."""
-        away, rows = self._suspected | self._draining, self._state.instances
+        away, rows = self._suspected, self._state.instances
         rows.leaving[:] = [number in away or number not in self._types for number in rows.id.tolist()]
         there = set(rows.id.tolist())
         new = [number for number in self._types if number not in there and number not in away]

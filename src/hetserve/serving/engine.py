@@ -19,12 +19,13 @@ from hetserve.dispatch.interface import Policy
 from hetserve.dispatch.joining import JoiningPolicy
 from hetserve.dispatch.joining import kernel as joining
 from hetserve.dispatch.kernel import Floats, Integers, KernelArguments, ModelArrays, QueueArrays, WorkerArrays
-from hetserve.serving.answers import ENDLESS_WAKING, apply, complete, enqueue
+from hetserve.serving.answers import ENDLESS_WAKING, apply, complete
 from hetserve.serving.clients import next_arrival, take_arrival
 from hetserve.serving.events import NO_EVENT, Event, note_sent, take_event
 from hetserve.serving.joined import apply_joined, desk_of
 from hetserve.serving.progress import refresh
 from hetserve.serving.state import ENDED, TO_DECIDE, TOUCHED, WAKES, EngineState
+from hetserve.serving.waiting import enqueue
 
 FINISHED, TOO_MANY_LATE, OTHER_KERNEL, GO_ON = range(4)
 

@@ -6,8 +6,9 @@ import math
 from typing import Final
 
 from hetserve.compiled import njit_inner
-from hetserve.serving.answers import complete, enqueue, move
+from hetserve.serving.answers import complete
 from hetserve.serving.state import ENDED, SENT, TO_DECIDE, TOUCHED, WAITING, WAKES, EngineState
+from hetserve.serving.waiting import enqueue, move
 
 Event = tuple[int, int, int, float, float]
 """What happens; the query that is offered, or the slot that has answered; a query's size, deadline and arrival [s]."""

@@ -1,13 +1,9 @@
-"""Queries that are joined: they wait in an ordered queue, and one instance serves them together, by one variant."""
+"""Queries that are joined: one instance serves them together, by one variant."""
 
 from __future__ import annotations
 
-import math
-
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.joining.arrays import FleetArrays, JoiningArguments, RecentArrivals, VariantArrays
-from hetserve.dispatch.joining.interface import BIN, BY_ARRIVAL, BY_BIN
-from hetserve.dispatch.joining.recent import note_arrival
 from hetserve.serving.progress import count_late, log_end, set_going, set_idle, work_of
 from hetserve.serving.state import DROPPED, EngineState
 
@@ -38,7 +34,7 @@ def desk_of(service: int, state: EngineState) -> tuple[FleetArrays, JoiningArgum
         joining.rules[service],
         joining.drops[service],
         tables.parameters[service],
-        _recent(service, state),
+        recent_of(service, state),
         state.scratch,
         state.answer,
     )
@@ -46,45 +42,11 @@ def desk_of(service: int, state: EngineState) -> tuple[FleetArrays, JoiningArgum
 
 
 @njit_inner
-def _recent(service: int, state: EngineState) -> RecentArrivals:
+def recent_of(service: int, state: EngineState) -> RecentArrivals:
     course = state.course
     return RecentArrivals(
         course.recent[service], course.newest[service : service + 1], state.tables.joining.widths[service]
     )
-
-
-@njit_inner
-def note_arrived(query: int, service: int, state: EngineState) -> None:
-    """Puts a query that arrived, the last of its queue, in its place; counts it."""
-    queries, waiting = state.queries, state.waiting
-    note_arrival(state.course.clock[0], queries.size[query] + 1, _recent(service, state))
-    order = state.tables.joining.orders[service]
-    if order == BY_ARRIVAL:
-        return
-    first, last = waiting.ends[service, 0], waiting.ends[service, 1] - 1
-    place, high, deadline = first, last, queries.deadline[query]
-    rank = _rank(deadline, order)
-    if last == first or _rank(waiting.deadlines[last - 1], order) <= rank:
-        return
-    while place < high:
-        middle = (place + high) // 2
-        if _rank(waiting.deadlines[middle], order) <= rank:
-            place = middle + 1
-        else:
-            high = middle
-    for k in range(last, place, -1):
-        waiting.ids[k] = waiting.ids[k - 1]
-        waiting.sizes[k] = waiting.sizes[k - 1]
-        waiting.arrivals[k] = waiting.arrivals[k - 1]
-        waiting.deadlines[k] = waiting.deadlines[k - 1]
-    waiting.ids[place], waiting.sizes[place] = query, queries.size[query]
-    waiting.arrivals[place], waiting.deadlines[place] = queries.arrival[query], deadline
-
-
-@njit_inner
-def _rank(deadline: float, order: int) -> float:
-    """By which a queue is ordered, ties by arrival."""
-    return float(math.floor(deadline / BIN)) if order == BY_BIN else deadline
 
 
 @njit_inner

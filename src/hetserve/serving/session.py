@@ -18,6 +18,7 @@ from hetserve.serving.engine import OTHER_KERNEL, engine_of
 from hetserve.serving.events import NOTHING
 from hetserve.serving.services import GpuInstance, Service, check_services
 from hetserve.serving.state import DROPPED, ENDED, LOST, TO_DECIDE, WAKES, blank_instances, joined, taken
+from hetserve.serving.variants import VariantSystem
 
 
 class Outcomes(NamedTuple):
@@ -382,10 +383,18 @@ class Session:
 
 
 def _sizes_within(old: Service, new: Service) -> Integers:
-    """[old size] index among the new ones. Raises ValueError if the new service is another, or lacks a size."""
+    """[old size] index among the new ones. Raises ValueError if the new service is another, or lacks a size.
+
+    Variants stay.
+    """
     types, batches = old.system.types, old.system.served.batches
     if new.name != old.name or new.system.types[: len(types)] != types or type(new.system) is not type(old.system):
         raise ValueError(f"{new.name}: in the place of {old.name} with {', '.join(types)}, which must stay, first")
+    known = [
+        [one.name for one in each.variants] for each in (old.system, new.system) if isinstance(each, VariantSystem)
+    ]
+    if known and known[0] != known[1]:
+        raise ValueError(f"{new.name}: variants {', '.join(known[1])}: must stay {', '.join(known[0])}")
     if not np.isin(batches, new.system.served.batches).all():
         raise ValueError(f"{new.name}: its batch sizes must stay: {', '.join(map(str, batches))}")
     return np.searchsorted(new.system.served.batches, batches)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -31,12 +31,12 @@ class VariantSystem(System):
 
     variants: tuple[Variant, ...] = ()
     names: tuple[str, ...] = ()
-    switches: NDArray[np.float64] = None  # type: ignore[assignment]
+    switches: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     grace: float = 0.0
 
     def __post_init__(self) -> None:
         if not len(self.order):
-            tables = (*self.predicted.arrays[:2], self.served.means, self.served.ratios)
+            tables = (*self.predicted.arrays[:2], self.served.means, self.served.ratios, self.switches)
             object.__setattr__(self, "order", fastest_first(*(self._by_type(table) for table in tables)))
 
     def _by_type(self, table: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -33,7 +33,7 @@ def policies() -> tuple[JoiningPolicy, ...]:
         make_joining_policy("slackfit", buckets=3),
         make_joining_policy("clipper", variant="v0"),
         make_joining_policy("infaas", least=72.0),
-        make_joining_policy("coarse", interval=0.5),
+        make_joining_policy("coarse", interval=0.5, headroom=1.5),
         make_joining_policy("rate-fit", share=1.5, window=2.0, horizon=2.0, longest=3.0),
     )
 

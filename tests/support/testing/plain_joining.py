@@ -225,9 +225,8 @@ def _allowed(scene: JoiningScene) -> list[bool]:
 
 
 def coarse(scene: JoiningScene, worker: JoiningWorker, table: Table) -> Choice:
-    (interval,) = scene.settings
-    assert isinstance(interval, float)
-    rate = scene.rate(interval, 1, int(scene.now / interval) - 1) / interval
+    interval, headroom = map(float, scene.settings)
+    rate = headroom * scene.rate(interval, 1, int(scene.now / interval) - 1) / interval
     carried = [carried_by(scene, v) for v in range(len(table))]
     able = [v for v, most in enumerate(carried) if most >= rate]
     chosen = max(able) if able else max(range(len(table)), key=lambda v: (carried[v], v))
@@ -262,7 +261,7 @@ def rate_fit(scene: JoiningScene, worker: JoiningWorker, table: Table) -> Choice
             if items < most:
                 carried *= min(1.0, items / time / own) if own else 0.0
             rest.append((carried, v, items))
-            if carried >= demand and time <= longest * slo:
+            if carried >= demand and (items == most or time <= longest * slo):
                 able.append((v, items))
     if able:
         return *max(able), math.inf

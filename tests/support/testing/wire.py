@@ -145,7 +145,7 @@ _gaps = st.floats(0.01, 2.0).map(lambda gap: gap * math.pi)
 
 
 @st.composite
-def courses(draw: st.DrawFn, types: tuple[str, ...], going: Collection[str] = ("drain", "left")) -> list[Change]:
+def courses(draw: st.DrawFn, types: tuple[str, ...], going: Collection[str]) -> list[Change]:
     """Instances that come at different times, of which some go later: in one of these ways each."""
     come = draw(st.lists(st.sampled_from(types), min_size=1, max_size=6))
     go = draw(st.lists(st.sampled_from(sorted(going)), max_size=len(come))) if going else []

@@ -149,6 +149,10 @@ def test_the_plan_of_a_model_with_variants_says_which_one_it_is_for(yolo: str) -
             "--policy max-batch does not go with --together",
         ),
         (
+            ("--together", "--nodes", "n.yaml", "--arrivals", "ramp:1,9,1,0"),
+            "do not go with --together: they are of one",
+        ),
+        (
             ("--rate", "9", "--policy", "max-batch", "--batches", "normal:80,1", "--counts", "p2.xlarge=1"),
             "queries of 87 items: variants serve at most 64 together",
         ),

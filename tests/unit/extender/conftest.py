@@ -20,6 +20,7 @@ from hetserve_extender.queue.controller import QueueController
 from hetserve_extender.verbs.bind_sender import BindSender
 from hetserve_extender.verbs.binding import BindStateMachine
 from hetserve_extender.verbs.handlers import Verbs
+from hetserve_shell.http.handlers import PathRouter
 from hetserve_shell.http.limits import ServerLimits
 from hetserve_shell.http.probes import probe_server
 from hetserve_shell.http.server import HttpServer, listen
@@ -42,7 +43,7 @@ async def bench() -> AsyncIterator[Bench]:
     placer.on_expired = metrics.expired.inc
     not_ready = lambda: "" if ready[0] else NOT_SYNCED  # noqa: E731
     verbs = Verbs(placer, binder, metrics, not_ready)
-    server = HttpServer(verbs.routes(), ServerLimits(body=100_000))
+    server = HttpServer(PathRouter(verbs.routes()), ServerLimits(body=100_000))
     probes = probe_server(metrics.text, not_ready, placement_routes(placer))
     verbs_url, probes_url = [await _served_at(one) for one in (server, probes)]
     async with (

@@ -13,7 +13,7 @@ from hetserve.api import names
 from hetserve_extender.extender import Extender
 from hetserve_extender.observe import ledger_view
 from hetserve_extender.settings import SchedulerOptions, Settings
-from hetserve_shell.http.limits import Handler, Reply
+from hetserve_shell.http.handlers import Handler, PathRouter, Reply
 from hetserve_shell.http.server import HttpServer, listen
 from http_clients import plain_client
 from leadership_scene import cluster, leads, running, settings, until
@@ -122,7 +122,7 @@ async def test_the_lease_is_read_over_connections_of_its_own() -> None:
 async def test_a_pair_lives_while_its_scheduler_does(status: int, words: str) -> None:
     """The kubelet asks the extender for the scheduler's container, and gets no answer where the extender hangs."""
     asked: dict[bytes, Handler] = {b"/livez": lambda _body: Reply.text("", HTTPStatus(status))}
-    scheduler = HttpServer(asked, method=b"GET")
+    scheduler = HttpServer(PathRouter(asked, b"GET"))
     listener = listen("127.0.0.1", 0)
     url = "http://{}:{}/livez".format(*listener.getsockname())
     if status:

@@ -88,7 +88,7 @@ HOSTILE = [
 async def test_what_is_not_of_the_protocol_is_a_bad_request(bench: Bench, verb: str, body: bytes, words: str) -> None:
     answer = await bench.verbs.post(f"/{verb}", content=body)
     assert answer.status_code == 400
-    assert words in answer.json()["Error"]
+    assert words in answer.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ async def test_a_bind_with_a_bad_name_reaches_no_api_server(bench: Bench, change
     body = {"PodName": "a", "PodNamespace": "n", "PodUID": "u", "Node": "n0"} | change
     answer = await bench.verbs.post("/bind", json=body)
     assert answer.status_code == 400
-    assert words in answer.json()["Error"]
+    assert words in answer.json()["error"]
     assert bench.api.calls == []
 
 
@@ -120,7 +120,7 @@ async def test_a_body_above_the_limit_is_refused_unread(bench: Bench) -> None:
     body = orjson.dumps({"Pod": gpu_pod(), "NodeNames": ["n" * 50] * 4000})
     answer = await bench.verbs.post("/filter", content=body)
     assert answer.status_code == 413
-    assert "larger than 100000 bytes" in answer.json()["Error"]
+    assert "larger than 100000 bytes" in answer.json()["error"]
 
 
 async def test_duplicate_and_unknown_nodes_are_answered_once(bench: Bench) -> None:

@@ -221,6 +221,19 @@ async def test_a_namespace_without_a_router_has_no_address() -> None:
     assert ADDRESS not in sim.api.objects, "the router would refuse what it leads there"
 
 
+async def test_a_service_of_more_instances_than_a_router_chooses_among_is_not_served_until_it_has_fewer() -> None:
+    many = {"spec.load.batchSizes": [{"batch": 20, "weight": 1}], "spec.planner": "homogeneous"}
+    nodes = MOST_INSTANCES + 1
+    sim = await dispatched(gpu_nodes=0, cpu_nodes=nodes, overrides={**many, "spec.budget.hourly": f"{0.149 * nodes}"})
+    assert told(sim) == ("False", "TooManyInstances")
+    assert f"{nodes} instances are ready" in sim.condition("Serving")["message"]
+    assert conditions(sim)["Ready"] == "False"
+    sim.edit(SERVICE, lambda raw: raw["spec"]["budget"].update(hourly=f"{0.149 * MOST_INSTANCES}"))
+    await sim.converge()
+    assert told(sim) == ("True", "QueriesServed")
+    assert conditions(sim)["Ready"] == "True"
+
+
 async def test_a_router_that_nobody_leads_keeps_a_service_from_being_ready() -> None:
     sim = await dispatched(router=RouterFact(ROUTER.name, HOST, leads=False))
     assert ADDRESS in sim.api.objects

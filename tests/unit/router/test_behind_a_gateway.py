@@ -6,6 +6,7 @@ import json
 import signal
 import ssl
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
@@ -21,6 +22,7 @@ from documented import FENCED, ROOT
 from gateway import HOST, Pem, envoy
 from harness import limits, peers
 from listening import ROUTER, WORKER, listening
+from rpc_peers import rpc_callers
 from testing import builders
 
 pytestmark = pytest.mark.deep  # Envoy is 265 MB: make gateway-tests installs it, and runs these
@@ -38,6 +40,7 @@ def shown(kind: str) -> Any:
 
 
 ROUTE: Final = shown("HTTPRoute")
+BY_GRPC: Final = shown("GRPCRoute")
 NAME: Final = ROUTE["spec"]["hostnames"][0]
 
 
@@ -156,6 +159,60 @@ def served(callers: httpx.Client) -> str:
     answer = ask(callers)
     assert answer.status_code == 200, answer.text
     return answer.headers["hetserve-instance"]
+
+
+TRITON_BY_GRPC: Final = """
+import sys, numpy
+from tritonclient import grpc
+client = grpc.InferenceServerClient(sys.argv[1], channel_args=[("grpc.default_authority", sys.argv[2])])
+assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("rm2")
+assert client.get_model_metadata("rm2").name == "rm2"
+for size in (100, 100_000):
+    given = numpy.arange(7 * size, dtype=numpy.float32).reshape(7, size)
+    tensor = grpc.InferInput("x", given.shape, "FP32")
+    tensor.set_data_from_numpy(given)
+    answer = client.infer("rm2", [tensor], client_timeout=10, headers={"hetserve-service": "other/service"})
+    (name,) = [one.name for one in answer.get_response().outputs]
+    assert (answer.as_numpy(name) == given).all()
+try:
+    client.infer("other", [tensor])
+except grpc.InferenceServerException as error:
+    print(error.status(), error.message())
+"""
+
+
+def test_tritons_client_asks_by_grpc_through_the_gateway(place: Place) -> None:
+    with place.router("a") as (_, router), envoy(place.folder, BY_GRPC, [router]) as port:
+        command = [peers.provide() / "python", "-c", TRITON_BY_GRPC, f"{HOST}:{port}", NAME]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limits.COMMAND)
+        assert (done.returncode, done.stdout.split()[:1]) == (0, ["StatusCode.NOT_FOUND"]), done.stderr
+        assert "serves model rm2" in done.stdout
+
+
+def test_a_router_that_ends_refuses_no_query_by_grpc(place: Place) -> None:
+    """The route says nothing of retries: each query that failed, while it waits or computes, would be seen."""
+    told = ("--profile", place.manifests, "--instance-type", "g4dn.xlarge", "--listen", f"{HOST}:0")
+    with ExitStack() as stack:
+        _, place.worker = stack.enter_context(listening(WORKER, "--model", "echo", "--name", "rm2", *map(str, told)))
+        (ending, one), (_, other) = (stack.enter_context(place.router(name)) for name in ("a", "b"))
+        port = stack.enter_context(envoy(place.folder, BY_GRPC, [one, other]))
+        callers = stack.enter_context(rpc_callers(f"{HOST}:{port}", NAME, beside=8))
+
+        def asked() -> list[str]:
+            return [callers.ask(), *(callers.heard() for _ in range(7))]
+
+        while set(asked()) != {"a", "b"}:
+            pass
+        callers.tell()
+        meanwhile = Counter([callers.heard()])
+        ending.send_signal(signal.SIGTERM)  # while others of these wait, or are computed
+        meanwhile.update(callers.heard() for _ in range(7))
+        while ending.poll() is None:
+            meanwhile.update(asked())
+        assert ending.returncode == 0
+        assert set(meanwhile) == {"a", "b"}, "what has come is answered"
+        assert meanwhile["a"] < meanwhile["b"] / 2, "the gateway leads elsewhere before it ends"
+        assert set(asked()) == {"b"}
 
 
 def test_tls_ends_at_the_gateway_and_begins_again_to_the_router(place: Place, tmp_path: Path) -> None:

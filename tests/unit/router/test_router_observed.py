@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from hetserve.api.model_profile import ModelProfile
 from hetserve.cli.app import app
 from hetserve_router.access_log import AccessLog
+from hetserve_router.lines import Lines
 from hetserve_router.router import Router
 from hetserve_router.served import ServiceLimits
 from hetserve_router.settings import RouterSettings
@@ -132,7 +133,7 @@ async def test_a_replica_that_does_not_lead_says_so_and_nothing_of_services() ->
         assert "rm2" not in text
         for path in ("/times", "/refusing"):
             answer = await shown(scene, path)
-            assert (answer.status_code, answer.json()) == (503, {"Error": "another replica of the router leads"})
+            assert (answer.status_code, answer.json()) == (503, {"error": "another replica of the router leads"})
 
 
 async def test_times_are_for_whom_the_check_lets_through() -> None:
@@ -152,14 +153,24 @@ async def test_times_are_for_whom_the_check_lets_through() -> None:
     await running
 
 
+class GatheredLines(Lines):
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.all: list[bytes] = []
+
+    def add(self, line: bytes) -> bool:
+        self.all.append(line)
+        return True
+
+
 def a_log(scene: RouterScene, logged: Any) -> Iterator[Json]:
     """Replaces the log; its lines as they come."""
-    lines: list[bytes] = []
-    log = AccessLog(logged, lines.append)
+    lines = GatheredLines()
+    log = AccessLog(logged, lines)
     scene.router.front.access_log = log
     for service in scene.router.services.values():
         service.access_log = log
-    return (json.loads(line) for line in lines)
+    return (json.loads(line) for line in lines.all)
 
 
 async def test_each_query_that_ends_has_a_line_in_the_access_log() -> None:

@@ -181,7 +181,7 @@ async def test_an_instance_of_grpc_alone_is_asked_by_grpc_whether_its_model_is_r
         scene.instances["a"].ready = is_ready
         link = InstanceLink(1, InstanceAddress("a", "a", "t", "127.0.0.1", None, scene.instances["a"].port), 0)
         heard = asyncio.get_running_loop().create_future()
-        link.probe("rm2", heard.set_result, lambda _delay, _call: None)
+        link.probe("rm2", heard.set_result, asyncio.get_running_loop().call_later)
         assert await heard is is_ready
         link.close()
 

@@ -14,7 +14,7 @@ from effort import examples
 from hetserve.dispatch import make_policy
 from hetserve.serving.dispatcher import Actions, Dispatcher
 from hetserve.serving.services import Service
-from testing.dispatching import AUXILIARY, BASE, system
+from testing.dispatching import system
 
 TIMES = (0.2, 0.25, 0.4, 0.6)
 LINES = "clockwork-earliest"
@@ -35,7 +35,6 @@ def offer(to: Dispatcher, *queries: int, now: float = 0.0) -> list[Actions]:
 def test_a_query_goes_to_an_idle_instance_or_waits_for_an_answer() -> None:
     run = dispatcher()
     assert [actions.sends for actions in offer(run, 7, 8, 9)] == [[(7, 0)], [(8, 1)], []]
-    assert run.waiting == 1
     assert run.answered(1, 0.5).sends == [(9, 1)]
     assert run.answered(0, 0.6).sends == []
 
@@ -46,37 +45,10 @@ def test_a_joining_instance_takes_what_waits() -> None:
     assert run.joined(3, "a", 0.1).sends == [(7, 3)]
 
 
-def test_a_failed_query_waits_again_at_the_place_of_its_arrival() -> None:
-    run = dispatcher(1)
-    offer(run, 7, 8)
-    assert run.failed(0, 0.1).sends == [(7, 0)]
-    assert run.answered(0, 0.5).sends == [(8, 0)]
-
-
-def test_a_draining_instance_serves_what_it_has_with_its_line_and_is_gone() -> None:
-    run = dispatcher(1, LINES)
-    offer(run, 7, 8)
-    run.draining(0, 0.1)
-    assert offer(run, 9, now=0.2)[0].sends == []
-    assert run.answered(0, 0.6).sends == [(8, 0)]
-    assert run.answered(0, 1.2).sends == []
-    assert run.left(0, 1.3).sends == []
-    assert run.joined(0, "a", 1.4).sends == [(9, 0)]
-
-
-def test_what_waits_for_an_instance_goes_to_another_once_it_drains() -> None:
-    run = Dispatcher(Service("s", system(BASE, AUXILIARY), make_policy("threshold")))
-    for instance, kind in enumerate("ab"):
-        run.joined(instance, kind, 0.0)
-    assert [run.offer(query, 1, 1.0, 0.0).sends for query in (7, 8)] == [[(7, 1)], []]
-    assert run.draining(1, 0.1).sends == [(8, 0)]
-
-
 def test_what_an_instance_held_waits_again_when_it_has_left() -> None:
     run = dispatcher(1, LINES)
     offer(run, 7, 8)
     assert run.left(0, 0.1).sends == []
-    assert run.waiting == 2
     assert run.joined(1, "a", 0.2).sends == [(7, 1)]
 
 
@@ -84,7 +56,6 @@ def test_a_suspected_instance_takes_nothing_until_it_is_cleared_and_its_line_wai
     run = dispatcher(1, LINES)
     offer(run, 7, 8)
     assert run.suspected(0, 0.1).sends == []
-    assert run.waiting == 1
     assert run.answered(0, 0.6).sends == []
     assert run.cleared(0, 0.7).sends == [(8, 0)]
 
@@ -108,7 +79,8 @@ def test_an_instance_that_left_while_it_was_suspected_is_a_new_one_when_it_joins
 def test_a_line_that_waits_again_is_no_work_of_its_instance_any_more() -> None:
     run = dispatcher(1, "clockwork-least-wait")
     offer(run, 7, 8)
-    assert run.failed(0, 0.1).sends == [(7, 0)]
+    run.left(0, 0.1)
+    assert run.joined(0, "a", 0.1).sends == [(7, 0)]
     run.joined(1, "a", 0.15)
     offer(run, 9, 10, now=0.15)
     assert run.answered(0, 0.7).sends == [(8, 0)]
@@ -131,8 +103,8 @@ def test_a_query_that_is_cancelled_while_an_instance_serves_it_does_not_wait_aga
     run = dispatcher(1)
     offer(run, 7)
     assert run.cancel(7, 0.1) is True
-    assert run.failed(0, 0.2).sends == []
-    assert run.waiting == 0
+    assert run.left(0, 0.2).sends == []
+    assert run.joined(1, "a", 0.3).sends == []
 
 
 def test_queries_of_one_instant_keep_the_order_in_which_they_were_offered() -> None:
@@ -185,12 +157,10 @@ def test_queries_are_not_limited_in_number() -> None:
         (lambda run: run.offer(2, 1, 1.0, 0.5, arrival=-math.inf), "query 2: arrival -inf"),
         (lambda run: run.cancel(2, 0.5), "query 2: is not here"),
         (lambda run: run.answered(1, 0.5), "instance 1: serves no query"),
-        (lambda run: run.failed(5, 0.5), "instance 5: serves no query"),
         (lambda run: run.joined(1, "a", 0.5), "instance 1: is here already"),
         (lambda run: run.offer(2, 1, math.inf, 0.5), "query 2: deadline inf: must be finite"),
         (lambda run: run.joined(1 << 63, "a", 0.5), "instance 9223372036854775808: must be a whole number"),
         (lambda run: run.joined(2, "b", 0.5), "instance 2: no instance type b; there are: a"),
-        (lambda run: run.draining(2, 0.5), "instance 2: is not here"),
         (lambda run: run.left(2, 0.5), "instance 2: is not here"),
         (lambda run: run.suspected(2, 0.5), "instance 2: is not here"),
         (lambda run: run.cleared(2, 0.5), "instance 2: is not here"),
@@ -224,7 +194,6 @@ class _Plain:
     def __init__(self) -> None:
         self.serving: dict[int, int] = {}
         self.here: set[int] = set()
-        self.draining: set[int] = set()
         self.suspected: set[int] = set()
         self.waits: set[int] = set()
         self.cancelled: set[int] = set()
@@ -233,8 +202,6 @@ class _Plain:
         """Whom an event may concern; none: something new."""
         may = {
             "answered": self.serving.keys(),
-            "failed": self.serving.keys(),
-            "draining": self.here - self.draining,
             "left": self.here,
             "suspected": self.here - self.suspected,
             "cleared": self.suspected,
@@ -243,7 +210,7 @@ class _Plain:
         return sorted(may.get(event, ()))
 
     def possible(self) -> list[str]:
-        named = ("answered", "failed", "draining", "left", "suspected", "cleared", "cancel")
+        named = ("answered", "left", "suspected", "cleared", "cancel")
         return ["offer", "offer", "joined", *(event for event in named if self.of(event))]
 
     def tell(self, run: Dispatcher, event: str, subject: int, now: float) -> None:
@@ -253,9 +220,6 @@ class _Plain:
         elif event == "joined":
             self.here.add(subject)
             self._take(run.joined(subject, "a", now))
-        elif event == "draining":
-            self.draining.add(subject)
-            run.draining(subject, now)
         elif event == "cancel":
             is_served = run.cancel(subject, now)
             assert is_served == (subject in self.serving.values())
@@ -265,7 +229,7 @@ class _Plain:
             self._take(getattr(run, event)(subject, now))
 
     def _before(self, event: str, instance: int) -> None:
-        if event in ("answered", "failed", "left"):
+        if event in ("answered", "left"):
             query = self.serving.pop(instance, None)
             if query is not None and event != "answered" and query not in self.cancelled:
                 self.waits.add(query)
@@ -275,8 +239,6 @@ class _Plain:
             self.suspected.add(instance)
         if event in ("cleared", "left"):
             self.suspected.discard(instance)
-        if event == "left":
-            self.draining.discard(instance)
 
     def _take(self, actions: Actions) -> None:
         for query, instance in actions.sends:
@@ -293,4 +255,3 @@ class _Plain:
         while self.serving:
             self.tell(run, "answered", min(self.serving), now)
         assert not self.waits
-        assert run.waiting == 0

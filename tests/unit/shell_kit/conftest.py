@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 import uvloop
 
+from hetserve_shell.http.handlers import PathRouter
 from hetserve_shell.http.limits import HttpError
 from hetserve_shell.http.server import HttpServer
 from http_clients import LIMITS, Served, until
@@ -48,7 +49,7 @@ async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
     def much(body: bytes) -> bytes:
         return bytes(8_000_000)
 
-    server = HttpServer({b"/echo": echo, b"/wait": wait, b"/fail": fail, b"/much": much}, LIMITS)
+    server = HttpServer(PathRouter({b"/echo": echo, b"/wait": wait, b"/fail": fail, b"/much": much}), LIMITS)
     listener = socket.create_server(("127.0.0.1", 0))
     made = Served(server, listener.getsockname()[1])
     await server.start(listener)

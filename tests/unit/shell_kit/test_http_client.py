@@ -12,6 +12,7 @@ import pytest
 
 from harness import limits
 from hetserve_shell.http.client import AnswerTooLargeError, ConnectionEndedError, HttpClient, NotSentError
+from hetserve_shell.http.handlers import PathRouter
 from hetserve_shell.http.server import HttpServer
 
 Answering = Callable[[int, asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
@@ -53,7 +54,7 @@ async def test_requests_in_a_row_share_a_connection_and_those_beside_each_other_
         await gate.wait()
         return body
 
-    server = HttpServer({b"/echo": lambda body: body, b"/wait": wait})
+    server = HttpServer(PathRouter({b"/echo": lambda body: body, b"/wait": wait}))
     listener = socket.create_server(("127.0.0.1", 0))
     await server.start(listener)
     client = HttpClient(f"http://127.0.0.1:{listener.getsockname()[1]}", None, 8)

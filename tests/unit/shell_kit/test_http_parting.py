@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from harness import limits
-from hetserve_shell.http.limits import LastAnswer
 from http_clients import Client, Served, post
 
 
@@ -17,39 +16,6 @@ async def kept(served: Served) -> Client:
     await client.send(post("/echo", b"before"))
     assert "connection" not in (await client.answer())[2]
     return client
-
-
-@pytest.fixture
-def parting(served: Served) -> Served:
-    """With two more handlers, whose answers are the last: one at once, one that is waited for."""
-
-    def last(_body: bytes) -> bytes:
-        return LastAnswer(b'"last"')
-
-    async def wait_last(body: bytes) -> bytes:
-        await served.gate.wait()
-        return last(body)
-
-    served.server.routes = {**served.server.routes, b"/last": last, b"/wait-last": wait_last}
-    return served
-
-
-async def test_an_answer_that_is_the_last_says_so_and_nothing_behind_it_is_served(parting: Served) -> None:
-    client = await kept(parting)
-    await client.send(post("/last", b"") + post("/echo", b"never"))
-    status, body, headers = await client.answer()
-    assert (status, body, headers["connection"]) == (200, b'"last"', "close")
-    assert await client.closed() == b""
-    assert b"never" not in parting.seen
-
-
-async def test_the_last_answer_may_be_one_that_was_waited_for(parting: Served) -> None:
-    client = await kept(parting)
-    await client.send(post("/wait-last", b"x"))
-    parting.gate.set()
-    status, body, headers = await client.answer()
-    assert (status, body, headers["connection"]) == (200, b'"last"', "close")
-    assert await client.closed() == b""
 
 
 async def test_parting_closes_what_is_idle_and_the_next_connection_is_kept_again(served: Served) -> None:

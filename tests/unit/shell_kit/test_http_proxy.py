@@ -12,6 +12,7 @@ import pytest
 from connect_proxy import ConnectProxy, connect_proxy
 from harness import limits
 from hetserve_shell.http.client import HttpClient
+from hetserve_shell.http.handlers import PathRouter
 from hetserve_shell.http.server import HttpServer
 
 TARGET = "http://api.invalid:6443"
@@ -20,7 +21,7 @@ TARGET = "http://api.invalid:6443"
 
 @asynccontextmanager
 async def proxied() -> AsyncIterator[ConnectProxy]:
-    server = HttpServer({b"/echo": lambda body: body})
+    server = HttpServer(PathRouter({b"/echo": lambda body: body}))
     listener = socket.create_server(("127.0.0.1", 0))
     await server.start(listener)
     async with connect_proxy(*listener.getsockname()[:2]) as proxy:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -11,9 +12,6 @@ from http_clients import Served, chunked, post
 
 HOST = "Host: extender"
 REFUSED = [
-    pytest.param(post("/nowhere", b""), 404, "/echo, /wait", id="another path"),
-    pytest.param(f"GET /echo HTTP/1.1\r\n{HOST}\r\n\r\n".encode(), 405, "served are: POST", id="another method"),
-    pytest.param(f"POST /echo HTTP/1.1\r\n{HOST}\r\n\r\n".encode(), 411, "neither", id="no length"),
     pytest.param(
         f"POST /echo HTTP/1.1\r\n{HOST}\r\nContent-Length: 200001\r\n\r\n".encode(), 413, "200000 bytes", id="too large"
     ),
@@ -26,7 +24,6 @@ REFUSED = [
     pytest.param(post("/echo", b"", HOST), 400, "Host", id="two hosts"),
     pytest.param(b"NONSENSE\r\n\r\n", 400, "not HTTP/1.1", id="not HTTP"),
     pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, "not HTTP/1.1", id="TLS"),
-    pytest.param(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "", id="HTTP/2"),
     pytest.param(post("/echo", b"", "Connection: Upgrade", "Upgrade: websocket"), 400, "no upgrade", id="an upgrade"),
 ]
 SMUGGLED = [
@@ -66,6 +63,24 @@ async def test_a_request_whose_end_a_proxy_could_see_elsewhere_is_refused_whole(
     status, _ = await client.refused()
     assert status in (400, 501)
     assert served.seen == [], "a request that nobody sent was served"
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "words"),
+    [
+        pytest.param(post("/nowhere", b""), 404, "/echo, /wait", id="another path"),
+        pytest.param(f"GET /echo HTTP/1.1\r\n{HOST}\r\n\r\n".encode(), 405, "served are: POST", id="another method"),
+        pytest.param(post("/fail", b""), 400, "empty", id="by its handler"),
+    ],
+)
+async def test_what_is_read_whole_and_not_served_is_refused_in_words_and_keeps_its_connection(
+    served: Served, request_: bytes, status: int, words: str
+) -> None:
+    client = await served.connect()
+    await client.send(request_ + post("/echo", b"next"))
+    found, body, _ = await client.answer()
+    assert (found, words in json.loads(body)["error"]) == (status, True)
+    assert (await client.answer())[1] == b'"next"'
 
 
 async def test_a_refusal_keeps_its_place_behind_the_answers_before_it(served: Served) -> None:

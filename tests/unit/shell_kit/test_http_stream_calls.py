@@ -177,6 +177,17 @@ async def test_a_server_that_parts_still_answers_and_is_asked_no_more() -> None:
         assert peer.connections == 2
 
 
+async def test_a_connection_that_has_had_all_its_streams_is_left() -> None:
+    async with serving(_answers) as peer:
+        await peer.told()
+        (kept,) = peer.upstream._kept._idle
+        assert isinstance(kept, StreamConnection)
+        kept._stream = 2**31 - 3
+        for _ in range(3):
+            assert (await peer.told()).body == b"answer"
+        assert peer.connections == 2
+
+
 @pytest.mark.parametrize("how", ["refused", "beyond the last"])
 async def test_what_a_server_says_it_has_not_begun_was_not_carried_out(how: str) -> None:
     async def play(played: Played, _number: int) -> None:

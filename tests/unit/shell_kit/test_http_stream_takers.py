@@ -9,9 +9,11 @@ from dataclasses import replace
 
 import pytest
 import pytest_asyncio
+from hyperframe.frame import GoAwayFrame
 
+from hetserve_shell.http.frames import ErrorCode
 from hetserve_shell.http.grpc import CONTENT_TYPE, WELL, framed
-from hetserve_shell.http.http2 import BURST
+from hetserve_shell.http.streams import BURST
 from http_clients import LIMITS, Client, hurry, until
 from http_takers import Reception, receiving
 from rpc_clients import RpcClient, message_of, status_of
@@ -187,11 +189,27 @@ async def test_a_taker_learns_that_its_client_is_gone(reception: Reception, how:
         elif how == "end":
             client.writer.write_eof()
         else:
-            client.h2.close_connection()
-            client.flush()
+            client.writer.write(GoAwayFrame(0, error_code=2).serialize())
         await until(lambda: all(one.left == 1 for one in reception.desk.guests))
         reception.server.part()  # while the connection lingers, nothing more is written
         reply.answer(200, JSON, b"nobody reads it")
+
+
+async def test_a_client_that_asks_no_more_gets_the_answers_to_what_it_has_asked(reception: Reception) -> None:
+    async with streams(reception) as client:
+        whole, half = await client.ask("/x", b"body"), client.start("/x")
+        client.flush()
+        await until(lambda: len(reception.desk.guests) == 2)
+        client.writer.write(GoAwayFrame(0).serialize())
+        assert await client.until_last() == half
+        late = await client.ask("/late")
+        assert (await client.answer(late)).reset == ErrorCode.REFUSED_STREAM
+        await client.send(half, b"rest")
+        for number, stream in ((1, half), (0, whole)):
+            (await reception.guest(number))[1].answer(200, JSON, b"%d" % number)
+            assert (await client.answer(stream)).body == b"%d" % number
+        await client.until_closed()
+        assert [one.left for one in reception.desk.guests] == [0, 0]
 
 
 async def test_a_body_that_does_not_come_is_refused_in_time(reception: Reception) -> None:

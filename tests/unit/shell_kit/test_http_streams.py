@@ -14,6 +14,7 @@ import pytest_asyncio
 
 from authorities import CLIENT, SERVER, Authority, put
 from harness import limits
+from hetserve_shell.http import handlers
 from hetserve_shell.tls.certificates import read_certificates
 from http_clients import IDLE, LIMITS, hurry, post, until
 from secured_server import Secured, client, held_timers, secured_server, server
@@ -117,7 +118,8 @@ async def test_what_is_on_its_way_of_a_refused_upload_costs_no_call_under_way(se
 async def test_what_is_on_its_way_behind_a_last_answer_costs_no_call_under_way(secured: Secured) -> None:
     client = await secured.connect_by_streams()
     held = await client.ask("/wait", b"under way")
-    await client.call("/last")
+    await until(lambda: bool(secured.begun))
+    next(iter(secured.server.open)).finish()
     upload = client.start("/echo")
     for _ in range(12):
         client.h2.send_data(upload, bytes(16384))
@@ -222,43 +224,23 @@ async def test_requests_that_are_given_up_are_forgotten(secured: Secured) -> Non
     assert (await client.call("/echo", b"next")).body == b'"next"'
 
 
-async def test_giving_requests_up_starts_no_more_work_than_streams_would(secured: Secured) -> None:
+async def test_giving_requests_up_starts_no_more_work_than_may_go_on(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handlers, "UNDER_WAY", STREAMS)
     client = await secured.connect_by_streams()
     for _ in range(5):
         streams = [await client.ask("/wait", b"x") for _ in range(STREAMS)]
         await asyncio.sleep(0.03)  # until they have begun
         for stream in streams:
             client.reset(stream)
-    last = await client.ask("/echo", b"last")
-    await asyncio.sleep(0.05)
-    assert len(secured.begun) <= STREAMS, "who gives requests up at once starts any number of binds"
+    refused = await client.call("/wait", b"one too many")
+    assert (refused.status, "8 requests are under way" in refused.error) == (503, True)
+    assert (await client.call("/echo", b"at once")).body == b'"at once"'
+    assert len(secured.begun) == STREAMS, "who gives requests up at once starts any number of binds"
     secured.gate.set()
-    assert (await client.answer(last)).body == b'"last"'
-
-
-async def test_an_answer_that_is_the_last_says_so_and_what_comes_later_can_be_asked_for_elsewhere(
-    secured: Secured,
-) -> None:
-    client = await secured.connect_by_streams()
-    last, beside = await client.ask("/wait-last", b"x"), await client.ask("/wait", b"beside")
-    await until(lambda: len(secured.begun) == 2)
-    secured.gate.set()
-    assert (await client.answer(last)).body == b'"x"'
-    assert (await client.answer(beside)).body == b'"beside"', "it had begun"
-    assert client.last == [beside], "it was said with the last answer"
-    await client.until_closed()
-
-
-async def test_a_last_answer_costs_no_request_of_the_same_read_its_own(secured: Secured) -> None:
-    client = await secured.connect_by_streams()
-    streams = []
-    for path in ("/last", "/echo"):  # the first is whole before the second begins
-        streams.append(client.start(path, ("content-length", "1")))
-        client.h2.send_data(streams[-1], b"x", end_stream=True)
-    client.flush()
-    assert [(await client.answer(stream)).body for stream in streams] == [b"x", b'"x"']
-    assert client.last == [streams[-1]]
-    await client.until_closed()
+    while (again := await client.call("/wait", b"again")).status != 200:
+        assert again.status == 503, "who was refused is never served again"
 
 
 async def test_who_is_let_in_while_authorities_change_is_parted_from_as_well(secured: Secured) -> None:
@@ -281,7 +263,7 @@ async def test_who_is_let_in_while_authorities_change_is_parted_from_as_well(sec
 
 async def test_a_request_behind_the_last_answer_is_refused_so_that_the_client_asks_elsewhere(secured: Secured) -> None:
     client = await secured.connect_by_streams()
-    held, last = await client.ask("/wait", b"held"), await client.ask("/wait-last", b"x")
+    held, last = await client.ask("/wait", b"held"), await client.ask("/wait", b"x")
     await until(lambda: len(secured.begun) == 2)
     connection = next(iter(secured.server.open))
     connection.finish()

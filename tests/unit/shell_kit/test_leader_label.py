@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hetserve_shell.leader.service import LeaderLabel
+from hetserve_shell.leader.label import LeaderLabel
 from testing.kit.apiserver import FakeApiServer
 
 LABEL = "example.com/leader"

@@ -98,13 +98,13 @@ def _is_this_machine(url: str) -> bool:
 
 
 def _words(body: bytes) -> str:
-    """The port's own words: `Error` of its JSON, else the text on one line."""
+    """The port's own words: `error` of its JSON, else the text on one line."""
     text = " ".join(body[:_MOST_WORDS].decode(errors="replace").split())
     try:
         found = json.loads(text)
     except ValueError:
         return text
-    return str(found["Error"]) if isinstance(found, dict) and found.get("Error") else text
+    return str(found["error"]) if isinstance(found, dict) and found.get("error") else text
 
 
 CONNECT_WITHIN: Final = 10.0

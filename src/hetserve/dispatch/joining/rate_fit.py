@@ -48,9 +48,11 @@ def choose_rate_fit(
         if within == 0:
             continue
         carried, time = total_throughput(variant, workers.types, asking), model.mean[row, within - 1] + switch
+        fits = True
         if within < most:  # then the slack bounds what is made of the variant
             carried *= min(1.0, within / time / asking.parameters[row]) if asking.parameters[row] > 0 else 0.0
-        if carried >= demand and time <= longest:
+            fits = time <= longest
+        if fits and carried >= demand:
             return variant, within, math.inf
         if carried > highest or best < 0:
             best, items, highest = variant, within, carried
@@ -62,8 +64,8 @@ def choose_rate_fit(
 def rate_fit(share: float = 0.6, window: float = 5.0, horizon: float = 0.8, longest: float = 0.75) -> JoiningPolicy:
     """Demand is `share` of the rate over the last `window` SLOs, and what waits within `horizon` SLOs.
 
-    longest: batch that is begun while a shorter one would do [SLOs]. Raises ValueError for a setting that is not
-    positive.
+    longest: batch that is begun while a faster variant would join more [SLOs]. Raises ValueError for a setting that is
+    not positive.
     """
     settings = {"share": share, "window": window, "horizon": horizon, "longest": longest}
     for name, value in settings.items():

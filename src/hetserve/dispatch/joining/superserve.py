@@ -96,11 +96,12 @@ def choose_fixed(
 def choose_coarse(
     now: float, worker: int, queue: QueueArrays, workers: FleetArrays, asking: JoiningArguments
 ) -> tuple[int, int, float]:
-    """The most accurate variant that all instances together carry the last whole interval's rate with, or the one that
-    carries most.
+    """The most accurate variant by which all instances carry the rate of the last whole interval, or most.
+
+    Parameters: throughputs, headroom.
     """
-    recent = asking.recent
-    rate = recent.counts[(recent.newest[0] - 1) % CELLS] / recent.width
+    recent, headroom = asking.recent, asking.parameters[asking.model.switches.shape[0]]
+    rate = headroom * recent.counts[(recent.newest[0] - 1) % CELLS] / recent.width
     best, most = 0, -1.0
     for variant in range(asking.model.variants - 1, -1, -1):
         carried = total_throughput(variant, workers.types, asking)
@@ -141,11 +142,16 @@ def infaas(least: float = 0.0) -> JoiningPolicy:
     return JoiningPolicy("infaas", FIXED, partial(_least_accurate, least))
 
 
-def coarse(interval: float = 1.0) -> JoiningPolicy:
-    """The coarse policy of Fig. 1b. interval: the rate is that of the last whole one [s]. Raises ValueError."""
+def coarse(interval: float = 1.0, headroom: float = 1.0) -> JoiningPolicy:
+    """The coarse policy of Fig. 1b. interval: the rate is that of the last whole one [s], times `headroom`.
+
+    Raises ValueError.
+    """
     if not 0 < interval < math.inf:
         raise ValueError(f"coarse: interval {interval}: must be a positive number of seconds")
-    return JoiningPolicy("coarse", COARSE, partial(_with_throughputs, interval))
+    if not 0 < headroom < math.inf:
+        raise ValueError(f"coarse: headroom {headroom}: must be a positive factor")
+    return JoiningPolicy("coarse", COARSE, partial(_with_throughputs, interval, headroom))
 
 
 def _on_the_pareto_set(model: VariantModel) -> Prepared:
@@ -170,9 +176,9 @@ def _only(variant: int, model: VariantModel) -> Prepared:
     return Prepared(times, (variant,))
 
 
-def _with_throughputs(interval: float, model: VariantModel) -> Prepared:
+def _with_throughputs(interval: float, headroom: float, model: VariantModel) -> Prepared:
     times = pareto(model.mean)
-    return Prepared(times, throughputs(times, model.slo).ravel(), CELLS * interval)
+    return Prepared(times, np.append(throughputs(times, model.slo), headroom), CELLS * interval)
 
 
 def _in_buckets(buckets: int, model: VariantModel) -> Prepared:

@@ -1,0 +1,209 @@
+"""What is the same on both sides of a connection of HTTP/2 (RFC 9113): windows, heads, settings and pings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from hetserve_shell.http.frames import (
+    ACK,
+    CONTINUATION,
+    DATA,
+    END_STREAM,
+    GOAWAY,
+    HEADERS,
+    PING,
+    PRIORITIZED,
+    PUSH_PROMISE,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    BrokenError,
+    ErrorCode,
+    frame,
+    unpadded,
+)
+from hetserve_shell.http.heads import HeadFields, Heads, head_frames
+from hetserve_shell.http.limits import ServerLimits
+from hetserve_shell.http.takers import Headers
+
+DEFAULT: Final = 65535
+"""Bytes of each window at first."""
+WIDEST: Final = 2**31 - 1
+"""Bytes that a window can have."""
+HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE = 1, 2, 3, 4
+MAX_HEADER_LIST_SIZE: Final = 6
+
+
+class StreamListener(Protocol):
+    """Hears what the peer says of streams. Each call may raise BrokenError."""
+
+    def on_head(self, stream: int, head: HeadFields, *, ends: bool) -> bool:
+        """Says whether it asks for something, as does `on_data`."""
+
+    def on_data(self, stream: int, piece: bytes, taken: int, *, ends: bool) -> bool:
+        """taken: bytes of the stream's window, with padding."""
+
+    def on_reset(self, stream: int, code: int) -> None: ...
+
+    def on_room(self, stream: int, more: int) -> None:
+        """The peer takes so much more; stream 0: of all streams together, or of each."""
+
+    def on_goaway(self, last: int, code: int) -> None:
+        """The peer answers no stream behind the last."""
+
+
+class Framing:
+    """One side of a connection.
+
+    preface: what is said first. heads: what decodes the peer's. settings: ours, by number. window: bytes that all
+    streams may bring before the peer is told that there is room for more. first_room, room: bytes that the peer takes
+    of a new stream, and of all together. queued: bytes that are to be sent.
+    """
+
+    def __init__(
+        self, listener: StreamListener, preface: bytes, heads: Heads, settings: Mapping[int, int], window: int
+    ) -> None:
+        self._listener, self._heads, self._window = listener, heads, window
+        self.first_room = self.room = DEFAULT
+        self._untold = 0
+        """Bytes that came of which the peer has not been told."""
+        self._said, self.queued = [preface], len(preface)
+        values = [number.to_bytes(2, "big") + value.to_bytes(4, "big") for number, value in settings.items()]
+        self.say(frame(SETTINGS, 0, 0, b"".join(values)))
+        self._widen(0, window - DEFAULT)
+
+    def hear(self, kind: int, flags: int, stream: int, content: bytes) -> bool:
+        """Whether a frame asks for something. Raises BrokenError."""
+        pending = self._heads.stream
+        if (pending or kind == CONTINUATION) and (kind != CONTINUATION or stream != pending):
+            raise BrokenError("a head that does not go on")
+        hear = (_OF_STREAMS if stream else _OF_ALL).get(kind)
+        if hear is not None:
+            return bool(hear(self, flags, stream, content))
+        if kind in _KNOWN:
+            raise BrokenError(f"a frame of kind {kind} on stream {stream}")
+        return False
+
+    def say(self, part: bytes) -> None:
+        self._said.append(part)
+        self.queued += len(part)
+
+    def take(self) -> bytes:
+        """What is to be sent."""
+        said, self._said, self.queued = self._said, [], 0
+        return said[0] if len(said) == 1 else b"".join(said)
+
+    def say_head(self, stream: int, fields: Headers, *, ends: bool) -> None:
+        self.say(head_frames(stream, fields, ends=ends))
+
+    def say_data(self, stream: int, piece: bytes | memoryview[int], *, ends: bool) -> None:
+        """piece: both windows have room for it, and a frame."""
+        self.room -= len(piece)
+        self.say(frame(DATA, END_STREAM if ends else 0, stream, piece))
+
+    def say_reset(self, stream: int, code: ErrorCode) -> None:
+        self.say(frame(RST_STREAM, 0, stream, code.to_bytes(4, "big")))
+
+    def say_goaway(self, last: int, code: ErrorCode) -> None:
+        self.say(frame(GOAWAY, 0, 0, last.to_bytes(4, "big") + code.to_bytes(4, "big")))
+
+    def told(self, stream: int, untold: int, window: int) -> int:
+        """Opens a window again once half of it has come; returns how many bytes the peer has not been told of."""
+        if untold < window // 2:
+            return untold
+        self._widen(stream, untold)
+        return 0
+
+    # Inside
+
+    def _widen(self, stream: int, more: int) -> None:
+        self.say(frame(WINDOW_UPDATE, 0, stream, more.to_bytes(4, "big")))
+
+    def _data(self, flags: int, stream: int, content: bytes) -> bool:
+        self._untold = self.told(0, self._untold + len(content), self._window)
+        piece = unpadded(flags, content)
+        return self._listener.on_data(stream, piece, len(content), ends=bool(flags & END_STREAM))
+
+    def _head(self, flags: int, stream: int, content: bytes) -> bool:
+        part = unpadded(flags, content)
+        if flags & PRIORITIZED:
+            part = part[PRIORITY_LENGTH:]
+        return self._more_head(flags, stream, part)
+
+    def _more_head(self, flags: int, stream: int, part: bytes) -> bool:
+        found = self._heads.add(flags, stream, part)
+        return found is not None and self._listener.on_head(stream, found[0], ends=found[1])
+
+    def _reset(self, _flags: int, stream: int, content: bytes) -> None:
+        self._listener.on_reset(stream, _number(content))
+
+    def _settings(self, flags: int, _stream: int, content: bytes) -> None:
+        if flags & ACK:
+            return
+        if len(content) % 6:
+            raise BrokenError(f"settings of {len(content)} bytes", ErrorCode.FRAME_SIZE_ERROR)
+        for at in range(0, len(content), 6):
+            if int.from_bytes(content[at : at + 2], "big") == INITIAL_WINDOW_SIZE:
+                self.first_room = int.from_bytes(content[at + 2 : at + 6], "big")
+                if self.first_room > WIDEST:
+                    raise BrokenError(f"a window of {self.first_room} bytes", ErrorCode.FLOW_CONTROL_ERROR)
+                self._listener.on_room(0, 0)
+        self.say(frame(SETTINGS, ACK, 0))
+
+    def _ping(self, flags: int, _stream: int, content: bytes) -> None:
+        if len(content) != PING_LENGTH:
+            raise BrokenError(f"a ping of {len(content)} bytes", ErrorCode.FRAME_SIZE_ERROR)
+        if not flags & ACK:
+            self.say(frame(PING, ACK, 0, content))
+
+    def _goaway(self, _flags: int, _stream: int, content: bytes) -> None:
+        self._listener.on_goaway(_number(content[:4]) & WIDEST, _number(content[4:8]))
+
+    def _room(self, _flags: int, stream: int, content: bytes) -> None:
+        more = _number(content) & WIDEST
+        if not stream:
+            self.room += more
+        if not more or self.room > WIDEST:
+            raise BrokenError(f"a window that grows by {more} bytes", ErrorCode.FLOW_CONTROL_ERROR)
+        self._listener.on_room(stream, more)
+
+
+Hear = Callable[[Framing, int, int, bytes], bool | None]
+PRIORITY_LENGTH: Final = 5
+PING_LENGTH: Final = 8
+_OF_STREAMS: Final[dict[int, Hear]] = {
+    DATA: Framing._data,
+    HEADERS: Framing._head,
+    CONTINUATION: Framing._more_head,
+    RST_STREAM: Framing._reset,
+    WINDOW_UPDATE: Framing._room,
+}
+_OF_ALL: Final[dict[int, Hear]] = {
+    SETTINGS: Framing._settings,
+    PING: Framing._ping,
+    GOAWAY: Framing._goaway,
+    WINDOW_UPDATE: Framing._room,
+}
+_KNOWN: Final = {*_OF_STREAMS, *_OF_ALL, PUSH_PROMISE}
+"""Kinds that break the protocol elsewhere."""
+
+
+def server_side(listener: StreamListener, limits: ServerLimits) -> Framing:
+    settings = {
+        MAX_CONCURRENT_STREAMS: limits.streams,
+        INITIAL_WINDOW_SIZE: window_of(limits),
+        MAX_HEADER_LIST_SIZE: limits.head,
+    }
+    return Framing(listener, b"", Heads(limits.head), settings, min(limits.body + DEFAULT, WIDEST))
+
+
+def window_of(limits: ServerLimits) -> int:
+    """Bytes that a request may bring before its client hears of it: what is too large shall come and be refused."""
+    return min(limits.body + 1, WIDEST)
+
+
+def _number(content: bytes) -> int:
+    if len(content) != 4:
+        raise BrokenError(f"{len(content)} bytes in place of 4", ErrorCode.FRAME_SIZE_ERROR)
+    return int.from_bytes(content, "big")
