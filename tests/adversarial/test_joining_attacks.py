@@ -132,10 +132,10 @@ def test_a_type_that_cannot_serve_the_head_leaves_it_to_another() -> None:
         assert outcome.instance[0] == 1
 
 
-@pytest.mark.parametrize("slos", [[1.0], [1.0, 0.0], [1.0, math.nan], [1.0, math.inf], [-1.0, 1.0]])
+@pytest.mark.parametrize("slos", [[1.0], [1.0, math.nan], [1.0, math.inf], [-math.inf, 1.0]])
 def test_odd_slos_are_refused_and_nothing_has_arrived(slos: list[float]) -> None:
     run = a_run(make_joining_policy("max-batch"))
-    with pytest.raises(ValueError, match="s: SLOs of 2 queries: need as many positive numbers of seconds"):
+    with pytest.raises(ValueError, match="s: SLOs of 2 queries: need as many finite numbers of seconds"):
         flood(run, [0.0, 1.0], np.array(slos))
     assert len(run.outcome().arrival) == 0
 
