@@ -249,7 +249,7 @@ def rate_fit(scene: JoiningScene, worker: JoiningWorker, table: Table) -> Choice
     width = window * slo / CELLS
     latest = int(scene.now / width)
     rate = scene.rate(width, CELLS, latest) / (scene.now - (latest - CELLS + 1) * width)
-    demand = share * rate + len(scene.queue) / (horizon * slo)
+    demand = share * rate + sum(query.items for query in scene.queue) / (horizon * slo)
     able, rest = [], []
     for v, row in enumerate(table):
         switch = float(scene.system.switches[worker.type]) if worker.variant not in (-1, v) else 0.0

@@ -103,6 +103,7 @@ async def test_a_handler_that_fails_costs_its_request_and_no_other(served: Serve
 async def test_http_1_0_and_a_client_that_wants_to_close_get_their_answer_and_an_end(served: Served) -> None:
     for request in (
         b"POST /echo HTTP/1.0\r\nContent-Length: 1\r\n\r\nx",
+        b"POST /echo HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\nx",
         post("/echo", b"x", "Connection: close") + post("/echo", b"never"),
     ):
         client = await served.connect()

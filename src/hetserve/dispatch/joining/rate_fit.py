@@ -39,7 +39,8 @@ def choose_rate_fit(
     model, type_, slack = asking.model, workers.types[worker], queue.deadlines[0] - now
     least, most = queue.sizes[0] + 1, waiting_items(queue.sizes, model.mean.shape[1])
     share, horizon, longest = asking.parameters[model.switches.shape[0] : model.switches.shape[0] + 3]
-    demand = share * recent_rate(now, CELLS, asking.recent) + queue.sizes.shape[0] / horizon
+    waiting = queue.sizes.sum() + queue.sizes.shape[0]
+    demand = share * recent_rate(now, CELLS, asking.recent) + waiting / horizon
     best, items, highest = -1, 0, 0.0
     for variant in range(model.variants - 1, -1, -1):
         row = type_ * model.variants + variant
