@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hetserve.base.units import Seconds, parse_duration
 from hetserve.cli.profiles.reference_fang import BATCHES, HARD, SOFT, THROUGHPUT, VARIANTS
 from hetserve.dispatch.joining import JoiningPolicy, Variant
+from hetserve.dispatch.kernel import Scratch
 from hetserve.profiles import Spread, TableProfile
 from hetserve.profiles.spec import milliseconds
 from hetserve.serving.services import Service
@@ -95,22 +96,19 @@ def _profile(rates: tuple[float, ...], between: bool, noise: float) -> TableProf
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """One run: outcomes of its queries, when clients sent them [s], and what the answers were worth."""
+    """One run: outcomes of its queries, when clients sent them [s], what the answers were worth, what the policy
+    wrote."""
 
     found: Outcomes
     sent: NDArray[np.float64]
     worth: NDArray[np.float64]
     tiny: float
+    scratch: Scratch
 
     @property
     def cell(self) -> list[float]:
         """Mean quality, its deviation, share of tiny."""
         return [float(self.worth.mean()), float(self.worth.std()), self.tiny]
-
-    @property
-    def batches(self) -> int:
-        """How many decisions to serve there were."""
-        return len(np.unique(np.stack((self.found.start, self.found.instance)), axis=1).T)
 
 
 def play(
@@ -133,4 +131,4 @@ def play(
     found = session.outcome()
     names = [one.name for one in used.system.variants]
     tiny = float((found.variant == names.index("tiny")).mean())
-    return Run(found, queries.sent, qualities(found, queries.sent, used.system), tiny)
+    return Run(found, queries.sent, qualities(found, queries.sent, used.system), tiny, session.scratch)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hetserve.base.failures import Failure
 from hetserve.routing.actions import Drop, Status
-from hetserve_router.inference import ITEMS, InferenceFacts, read_inference
+from hetserve_router.inference import (
+    GATEWAY_TIMEOUT,
+    ITEMS,
+    JSON_LENGTH,
+    InferenceFacts,
+    gateway_timeout,
+    read_inference,
+)
 from hetserve_router.inference_messages import read_message, read_name
-from hetserve_router.instances import ModelQuestion
+from hetserve_router.instances import ModelQuestion, lines_of, passed_back
 from hetserve_shell.http.calls import Call
 from hetserve_shell.http.grpc import http_status
 from hetserve_shell.http.limits import HttpError
@@ -17,21 +24,9 @@ from hetserve_shell.http.takers import Head, Headers, Replier
 
 if TYPE_CHECKING:
     from hetserve_router.instances import InstanceLink
-    from hetserve_router.served import ServedService
+    from hetserve_router.served import ServedService, ServedSpec
+    from hetserve_services.facts import Key
 
-_OF_A_HOP: Final = frozenset(
-    (
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-        b"content-length",
-        b"date",
-        b"server-timing",
-    )
-)
 FORWARDED_WITHIN: Final = 5.0
 WHOLE: Final = 64 * 1024
 """Bytes of an answer up to which it is sent at once."""
@@ -43,6 +38,28 @@ HTTP_STATUS: Final = {
     Status.INSTANCE_FAILED: HTTPStatus.BAD_GATEWAY,
     Status.TOO_LARGE: HTTPStatus.BAD_REQUEST,
 }
+
+
+class Route(NamedTuple):
+    """Where queries go that ask the same, while the service is so declared."""
+
+    key: Key
+    service: ServedService
+    spec: ServedSpec
+
+
+class QueryNote:
+    """What the head of a query by HTTP says, of which a client may send many.
+
+    lines: see `lines_of`. items, json_length, coding: headers, see `read_inference`. within: that a gateway waits [s].
+    """
+
+    __slots__ = ("coding", "items", "json_length", "lines", "route", "within")
+
+    def __init__(self, head: Head, route: Route) -> None:
+        get, self.route, self.lines = head.get, route, lines_of(head, head.method)
+        self.items, self.json_length, self.coding = get(ITEMS), get(JSON_LENGTH), get(b"content-encoding")
+        self.within = gateway_timeout(get(GATEWAY_TIMEOUT))
 
 
 class QueryExchange:
@@ -109,7 +126,9 @@ class QueryExchange:
                 self._service.refuses(head, error)
             raise
         self._body, self.reply = body, reply
-        self._service.arrived(self, self.facts, head)
+        note: QueryNote | None = head.note
+        within = gateway_timeout(head.get(GATEWAY_TIMEOUT)) if note is None else note.within
+        self._service.arrived(self, self.facts, within)
 
     def gone(self) -> None:
         if self.number < 0:
@@ -196,11 +215,10 @@ class QueryExchange:
     # Inside
 
     def _read(self, head: Head, body: bytes | bytearray) -> InferenceFacts:
-        get = head.get
-        if not head.is_grpc:
-            coding = get(b"content-encoding")
-            return read_inference(body, get(ITEMS), get(b"inference-header-content-length"), coding)
-        model, facts = read_message(body, get(ITEMS), get(b"grpc-timeout"))
+        note: QueryNote | None = head.note
+        if note is not None:
+            return read_inference(body, note.items, note.json_length, note.coding)
+        model, facts = read_message(body, head.get(ITEMS), head.get(b"grpc-timeout"))
         self._service.check_model(model)
         return facts
 
@@ -211,12 +229,11 @@ class QueryExchange:
             self._call.resume()
 
     def _answer_headers(self) -> list[tuple[bytes, bytes]]:
-        headers = _passed_back(self._headers)
         queue, service = 1e3 * (self.sent - self.arrived), 1e3 * (self._service.now() - self.sent)
-        headers.append((b"server-timing", b"queue;dur=%.3f, service;dur=%.3f" % (queue, service)))
-        if self.instance is not None:
-            headers.append((b"hetserve-instance", self.instance.name.encode()))
-        return headers
+        timing = b"server-timing", b"queue;dur=%.3f, service;dur=%.3f" % (queue, service)
+        if self.instance is None:
+            return [*passed_back(self._headers), timing]
+        return [*self.instance.passed_back(self._headers), timing, self.instance.label]
 
     def _begin(self, reply: Replier) -> None:
         length = next((int(value) for name, value in self._headers if name == b"content-length"), None)
@@ -279,9 +296,4 @@ class ForwardedExchange:
             why = f"{self._service.title}: instance {self._instance}: {answer.failed}"
             reply.refuse(HttpError(HTTPStatus.BAD_GATEWAY, why))
         else:
-            reply.answer(answer.status, _passed_back(answer.headers), answer.body, answer.trailers)
-
-
-def _passed_back(headers: Headers) -> list[tuple[bytes, bytes]]:
-    """Headers of an instance's answer that the client gets."""
-    return [header for header in headers if header[0] not in _OF_A_HOP]
+            reply.answer(answer.status, passed_back(answer.headers), answer.body, answer.trailers)

@@ -16,7 +16,7 @@ import orjson
 
 from hetserve_router.access_log import AccessLog
 from hetserve_router.addresses import SERVICE, Asked, rpc_target_of, service_of, target_of
-from hetserve_router.exchange import ForwardedExchange, QueryExchange
+from hetserve_router.exchange import ForwardedExchange, QueryExchange, QueryNote, Route
 from hetserve_router.inference import InferenceFacts
 from hetserve_router.pace import RefusalPace
 from hetserve_router.served import ServedService
@@ -28,6 +28,9 @@ from hetserve_shell.http.takers import Head, Replier, Taker
 ANOTHER_LEADS: Final = "another replica of the router leads"
 _OWN: Final = frozenset((Asked.LIVE, Asked.READY, Asked.HEALTH, Asked.SERVER_METADATA))
 """What the router answers itself, whether or not it serves."""
+_MOST: Final = 1024
+"""Ways to ask that are noted, and the bytes of one."""
+_LONGEST: Final = 1024
 JSON: Final = ((b"content-type", b"application/json"),)
 
 
@@ -68,6 +71,8 @@ class Front:
     budget: BodyBudget = field(default_factory=lambda: BodyBudget(0))
     ending: bool = False
     _pace: RefusalPace = field(default_factory=RefusalPace)
+    _routes: dict[tuple[bytes, bytes, bytes, bytes], Route] = field(default_factory=dict)
+    """Of queries, by what their heads ask."""
     _about: bytes = field(init=False)
     _about_message: bytes = field(init=False)
 
@@ -90,6 +95,10 @@ class Front:
             raise
 
     def _taker(self, head: Head) -> Taker:
+        service = None if head.is_grpc else self._known(head)
+        if service is not None:
+            self.asked_at = time.monotonic()
+            return self._query(service, head)
         target = rpc_target_of(head.path) if head.is_grpc else target_of(head.path)
         serves = self.serves()
         if target.asked in _OWN:
@@ -106,7 +115,31 @@ class Front:
             return self._other(service, head)
         service.check_model(target.model)
         _only(head, *((b"POST",) if target.asked is Asked.INFER else (b"GET", b"HEAD")))
+        if target.asked is Asked.INFER:
+            self._note(head, service)
         return self._of_the_model(service, head, target.asked)
+
+    def _known(self, head: Head) -> ServedService | None:
+        """The service of a query that asks as one before, if it is still so declared; None: the head is to be read."""
+        note: QueryNote | None = head.note
+        route = self._routes.get(_asking(head)) if note is None else note.route
+        if route is None:
+            return None
+        key, service, spec = route
+        if self.services.get(key) is not service or service.spec is not spec or not self.serves():
+            return None
+        if note is None:
+            head.note = QueryNote(head, route)
+        return service
+
+    def _note(self, head: Head, service: ServedService) -> None:
+        """Notes where a query goes."""
+        asking, route = _asking(head), Route(service.key, service, service.spec)
+        head.note = QueryNote(head, route)
+        if sum(map(len, asking)) <= _LONGEST:
+            if len(self._routes) == _MOST:
+                self._routes.clear()
+            self._routes[asking] = route
 
     def _of_the_model(self, service: ServedService, head: Head, asked: Asked) -> Taker:
         return self._query(service, head) if asked is Asked.INFER else ForwardedExchange(service, head)
@@ -161,6 +194,11 @@ class Front:
             f"path {_shown(head.path)}: is not served; there are /v2/models/{service.model}, its /infer and /ready,"
             " and what spec.dispatch.paths lists",
         )
+
+
+def _asking(head: Head) -> tuple[bytes, bytes, bytes, bytes]:
+    """All of a head on which it depends where its query goes."""
+    return head.method, head.path, head.get(SERVICE), head.get(b"host")
 
 
 def _shown(path: bytes) -> str:

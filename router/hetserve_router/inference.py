@@ -5,6 +5,7 @@ Tensors are not decoded. Whatever is too large to be parsed is known by its head
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -19,6 +20,8 @@ ITEMS: Final = b"hetserve-items"
 """Header: items of a query, for bodies whose size cannot be read."""
 JSON_LENGTH: Final = b"inference-header-content-length"
 """Header of the protocol's binary extension: bytes of JSON before the tensors."""
+GATEWAY_TIMEOUT: Final = b"x-envoy-expected-rq-timeout-ms"
+"""Header: what Envoy waits for an answer, in place of what the client sent."""
 MOST_PARSED: Final = 64 * 1024
 """Bytes of JSON that are parsed whole; clients write `parameters` last."""
 LOOKED_AT: Final = 4 * 1024
@@ -29,7 +32,7 @@ _INPUTS: Final = re.compile(rb'(?<!\\)"inputs"\s*:\s*\[')
 _SHAPE: Final = re.compile(rb'(?<!\\)"shape"\s*:\s*\[\s*(?:(\d{1,18})\s*[,\]]|\])')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class InferenceFacts:
     """items: of a query. timeout: what its client waits for at most [s]; None: it does not say.
 
@@ -56,11 +59,11 @@ def read_inference(body: bytes | bytearray, items: bytes, json_length: bytes, en
                 f"{_text(ITEMS)} how many items the query has",
             )
         return InferenceFacts(told, in_sequence=True)
-    part = memoryview(body)[: _length(json_length, len(body))] if json_length else memoryview(body)
-    if len(part) > MOST_PARSED:
-        found = _glimpsed(bytes(part[:LOOKED_AT])) if told is None else told
+    length = _length(json_length, len(body)) if json_length else len(body)
+    if length > MOST_PARSED:
+        found = _glimpsed(bytes(body[: min(length, LOOKED_AT)])) if told is None else told
         return InferenceFacts(found, in_sequence=True)
-    return _parsed(bytes(part), told)
+    return _parsed(body[:length], told)
 
 
 def told_items(value: bytes) -> int:
@@ -88,23 +91,20 @@ def _glimpsed(head: bytes) -> int:
     return 1 if shape[1] is None else counted(int(shape[1]))
 
 
-def _parsed(text: bytes, told: int | None) -> InferenceFacts:
+def _parsed(text: bytes | bytearray, told: int | None) -> InferenceFacts:
     try:
         request = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise _wrong(f"the body is no JSON: {error}") from None
     if not isinstance(request, dict):
         raise _wrong("the body must be a JSON object with inputs")
-    parameters = request.get("parameters")
+    items, parameters = _first_size(request.get("inputs")) if told is None else told, request.get("parameters")
     if parameters is None:
-        parameters = {}
+        return InferenceFacts(items)
     if not isinstance(parameters, dict):
         raise _wrong("parameters: must be an object")
-    return InferenceFacts(
-        _first_size(request.get("inputs")) if told is None else told,
-        told_timeout(parameters.get("timeout")),
-        parameters.get("sequence_id") not in (None, 0, ""),
-    )
+    timeout, sequence = told_timeout(parameters.get("timeout")), parameters.get("sequence_id")
+    return InferenceFacts(items, timeout, sequence not in (None, 0, ""))
 
 
 def _first_size(inputs: Any) -> int:
@@ -116,7 +116,8 @@ def _first_size(inputs: Any) -> int:
         return 1
     if not isinstance(shape, list) or type(shape[0]) is not int:
         raise _wrong("inputs[0].shape: must be a list of whole numbers")
-    return counted(shape[0])
+    size: int = shape[0]
+    return size if 1 <= size <= MOST_ITEMS else counted(size)
 
 
 def counted(size: int) -> int:
@@ -133,6 +134,11 @@ def told_timeout(value: Any) -> Seconds | None:
     if type(value) is int and 0 < value < 2**63:
         return Seconds(value / 1e6)
     raise _wrong(f"parameters.timeout {value!r}: must be a whole number of microseconds; 0: no timeout")
+
+
+def gateway_timeout(value: bytes) -> float:
+    """Of the header GATEWAY_TIMEOUT, empty where absent [s]; infinite: none."""
+    return int(value) / 1e3 if value and value.isdigit() and len(value) <= 15 and int(value) else math.inf
 
 
 def _wrong(message: str) -> HttpError:

@@ -30,6 +30,19 @@ PASSED_ON: Final = frozenset(
     )
 )
 """Headers of a query that its instance gets."""
+_OF_A_HOP: Final = frozenset(
+    (
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"content-length",
+        b"date",
+        b"server-timing",
+    )
+)
 MOST_ANSWERED: Final = 1 << 20
 """Bytes of an instance's answer about its model at most."""
 PROBED_WITHIN: Final = 1.0
@@ -55,9 +68,9 @@ class InstanceAddress:
 class InstanceLink:
     """number: the core's. row: of its figures.
 
-    query: that it serves; counted: until when that is in its figures [s]. is_draining: it gets none, also before the
-    core knows it. failure: what was heard of it last, if that is one. has_left: once it serves none it is forgotten.
-    turn: number of the last request about its model that it got; 0: none.
+    query: that it serves; counted: until when that is in its figures [s]. label: names it in answers. is_draining: it
+    gets none, also before the core knows it. failure: what was heard of it last, if that is one. has_left: once it
+    serves none it is forgotten. turn: number of the last request about its model that it got; 0: none.
     """
 
     query: QueryExchange | None = None
@@ -70,15 +83,24 @@ class InstanceLink:
     def __init__(self, number: int, address: InstanceAddress, row: int) -> None:
         self.number, self.address, self.row = number, address, row
         self.name = address.name
+        self.label = b"hetserve-instance", self.name.encode()
+        self._heard: Headers = ()
+        self._passed_back: Headers = ()
         self._http = Upstream(address.host, address.port or 0, connects=ClientConnection)
         self._grpc = Upstream(address.host, address.grpc_port or 0, connects=StreamConnection)
         shown = f"[{address.host}]" if ":" in address.host else address.host
         self._host, self._authority = (f"{shown}:{port}".encode() for port in (address.port, address.grpc_port))
 
+    def passed_back(self, headers: Headers) -> Headers:
+        """See `passed_back`; headers that come again, as the same object, are not looked at again."""
+        if headers is not self._heard:
+            self._heard, self._passed_back = headers, passed_back(headers)
+        return self._passed_back
+
     def send(self, head: Head, method: bytes, body: bytes | bytearray, listener: AnswerListener) -> Call:
         """Asks the instance in the protocol of the client. head: of the client's request."""
-        headers = [header for header in head.headers if header[0] in PASSED_ON]
         if head.is_grpc:
+            headers = [header for header in head.headers if header[0] in PASSED_ON]
             start = (
                 (b":method", b"POST"),
                 (b":scheme", b"http"),
@@ -86,11 +108,9 @@ class InstanceLink:
                 (b":authority", self._authority),
             )
             return self._grpc.send([*start, (b"te", b"trailers"), *headers], body, listener)
-        target = b"%b?%b" % (head.path, head.query) if head.query else head.path
-        lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\ncontent-length: %d\r\n" % (method, target, self._host, len(body))]
-        lines += [b"%b: %b\r\n" % header for header in headers]
-        lines.append(b"\r\n")
-        return self._http.send(b"".join(lines), body, listener)
+        begin, end = head.note.lines if head.note else lines_of(head, method)
+        whole = b"%b%b\r\ncontent-length: %d%b" % (begin, self._host, len(body), end)
+        return self._http.send(whole, body, listener)
 
     def close(self) -> None:
         """Closes the connections on which nothing is asked."""
@@ -106,6 +126,18 @@ class InstanceLink:
             body = grpc.framed(grpc.field(1, model))
         question = ModelQuestion(lambda answer: heard(answer.is_yes))
         question.ask(self, head, head.method, body, within=PROBED_WITHIN, later=later)
+
+
+def lines_of(head: Head, method: bytes) -> tuple[bytes, bytes]:
+    """The head of a request to an instance: what comes before its address, and what comes behind the body's length."""
+    target = b"%b?%b" % (head.path, head.query) if head.query else head.path
+    passed = b"".join([b"%b: %b\r\n" % header for header in head.headers if header[0] in PASSED_ON])
+    return b"%b %b HTTP/1.1\r\nhost: " % (method, target), b"\r\n%b\r\n" % passed
+
+
+def passed_back(headers: Headers) -> Headers:
+    """Headers of an instance's answer that the client gets."""
+    return [header for header in headers if header[0] not in _OF_A_HOP]
 
 
 class ModelQuestion:

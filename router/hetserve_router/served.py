@@ -15,7 +15,7 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.model_profile import ModelProfile
 from hetserve.api.service.dispatch import DispatchSpec
 from hetserve.base.failures import Failure
-from hetserve.base.units import Seconds, parse_duration
+from hetserve.base.units import parse_duration
 from hetserve.demand import contract
 from hetserve.dispatch import make_policy
 from hetserve.planning.offers import namespace_of
@@ -38,8 +38,7 @@ log = logging.getLogger(__name__)
 
 MOST_QUESTIONS: Final = 16
 """Requests about its model that a service has under way at most."""
-ENVOY_TIMEOUT = b"x-envoy-expected-rq-timeout-ms"
-"""Header: what Envoy waits for an answer, in place of what the client sent."""
+_FAULT: Final = HTTPStatus.BAD_REQUEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,8 @@ class ServedService:
             )
         if self._open >= self.limits.open:
             raise self.refused(HTTPStatus.TOO_MANY_REQUESTS, f"{self._open} queries are open, as many as may")
-        self._check_bytes(length or 0)
+        if length:
+            self._check_bytes(length)
 
     def _check_bytes(self, more: int) -> None:
         if self._held + more > self.limits.bodies:
@@ -211,14 +211,17 @@ class ServedService:
 
     # Events of queries
 
-    def arrived(self, query: QueryExchange, facts: InferenceFacts, head: Head) -> None:
+    def arrived(self, query: QueryExchange, facts: InferenceFacts, within: float) -> None:
+        """A query is whole. within: that a gateway waits for its answer [s], infinite: none does."""
         number = self._next_query
         self._next_query += 1
         now = query.arrived = self.now()
         query.number = number
         self._queries[number] = query
+        if facts.timeout is not None and facts.timeout < within:
+            within = facts.timeout
         began, before = query.began, self.core.counts.received
-        hard = began + min(_seconds(facts.timeout), _envoy_timeout(head))
+        hard = began + within
         actions = self.core.arrived(number, facts.items, now, hard, began=began, is_retriable=not facts.in_sequence)
         if self.core.counts.received > before:
             self.figures.receive_one(facts.items)
@@ -230,7 +233,7 @@ class ServedService:
             self._table.serve_one(link.row, now - query.arrived, self.figures.latencies)
             self.access_log.ended(query, self.title, query.status, now)
             query.reply = None
-        self._perform(self.core.answered(query.number, now, is_typical=query.status < HTTPStatus.BAD_REQUEST))
+        self._perform(self.core.answered(query.number, now, is_typical=query.status < _FAULT))
         self._forget(query.number)
 
     def failed(self, query: QueryExchange, failure: Failure, reason: str) -> None:
@@ -324,7 +327,7 @@ class ServedService:
 
     def _count_busy(self, link: InstanceLink) -> None:
         now = self.now()
-        self._table.busy[link.row] += now - link.counted
+        self._table.serve_on(link.row, now - link.counted)
         link.counted = now
 
     def _freed(self, query: QueryExchange, failure: str = "") -> InstanceLink | None:
@@ -333,11 +336,12 @@ class ServedService:
         if link is not None:
             self._count_busy(link)
             link.query, link.failure = None, failure
-            self._retire(link)
+            if link.has_left:
+                self._retire(link)
         return link
 
     def _retire(self, link: InstanceLink) -> None:
-        if link.has_left and link.query is None and self._links.pop(link.number, None) is not None:
+        if link.query is None and self._links.pop(link.number, None) is not None:
             link.close()
             if all(other.row != link.row for other in self._links.values()):
                 self._table.seats[link.row].gone_at, self._table.in_flight[link.row] = self.now(), 0
@@ -406,12 +410,3 @@ def _manifest(profile: ModelProfile) -> dict[str, Any]:
     metadata = {"name": profile.metadata.name, "namespace": namespace_of(profile)}
     spec = profile.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {"apiVersion": profile.api_version, "kind": profile.kind, "metadata": metadata, "spec": spec}
-
-
-def _seconds(timeout: Seconds | None) -> float:
-    return math.inf if timeout is None else timeout
-
-
-def _envoy_timeout(head: Head) -> float:
-    value = head.get(ENVOY_TIMEOUT)
-    return int(value) / 1e3 if value.isdigit() and len(value) <= 15 and int(value) else math.inf

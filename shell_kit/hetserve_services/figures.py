@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -35,10 +35,15 @@ class ServiceFigures:
     dropped: int = 0
     waiting: int = 0
     rate: float = 0.0
+    _batches: memoryview = field(init=False, repr=False)
+    """Of the same memory: one number is counted in a third of the time."""
 
     def __post_init__(self) -> None:
-        self.batches = np.zeros(len(self.bounds) + 1, np.int64)
+        self._count_in(np.zeros(len(self.bounds) + 1, np.int64))
         self.latencies = contract.latency_bounds(self.slo)
+
+    def _count_in(self, batches: Integers) -> None:
+        self.batches, self._batches = batches, batches.data
 
     def receive(self, sizes: Integers) -> None:
         """Counts queries of these batch sizes [items]."""
@@ -50,7 +55,7 @@ class ServiceFigures:
         """Counts one query of this batch size [items]."""
         self.received += 1
         self.items += size
-        self.batches[bisect.bisect_left(self.bounds, size)] += 1
+        self._batches[bisect.bisect_left(self.bounds, size)] += 1
 
     def widen(self, thresholds: Iterable[int]) -> None:
         """Adds bounds; what was counted before is in the bucket of the least bound that it was below."""
@@ -60,7 +65,8 @@ class ServiceFigures:
         counts = np.zeros(len(bounds) + 1, np.int64)
         places = [bisect.bisect_left(bounds, bound) for bound in self.bounds]
         counts[[*places, len(bounds)]] = self.batches
-        self.bounds, self.batches = bounds, counts
+        self.bounds = bounds
+        self._count_in(counts)
 
 
 @dataclass(slots=True)
@@ -84,6 +90,14 @@ class InstanceFigures:
     busy: Floats = field(default_factory=lambda: np.zeros(0))
     seconds: Floats = field(default_factory=lambda: np.zeros(0))
     durations: Integers = field(default_factory=lambda: np.zeros((0, BUCKETS), np.int64))
+    _views: tuple[Any, ...] = field(init=False, repr=False)
+    """Of the memory of `served`, `seconds`, `durations` and `busy`: one number is counted in a third of the time."""
+
+    def __post_init__(self) -> None:
+        self._view()
+
+    def _view(self) -> None:
+        self._views = self.served.data, self.seconds.data, self.durations.data, self.busy.data
 
     def add(self, seat: Seat) -> int:
         """Adds an instance with zeros; returns its row."""
@@ -93,6 +107,7 @@ class InstanceFigures:
             for name in ("served", "in_flight", "busy", "seconds", "durations"):
                 old = getattr(self, name)
                 setattr(self, name, np.concatenate((old, np.zeros((max(len(old), 16), *old.shape[1:]), old.dtype))))
+            self._view()
         return row
 
     def row_of(self, seat: Seat) -> int:
@@ -113,9 +128,14 @@ class InstanceFigures:
 
     def serve_one(self, row: int, duration: float, bounds: tuple[Seconds, ...]) -> None:
         """Counts one query that an instance has answered, after so many seconds."""
-        self.served[row] += 1
-        self.seconds[row] += duration
-        self.durations[row, bisect.bisect_left(bounds, duration)] += 1
+        served, seconds, durations, _ = self._views
+        served[row] += 1
+        seconds[row] += duration
+        durations[row, bisect.bisect_left(bounds, duration)] += 1
+
+    def serve_on(self, row: int, seconds: float) -> None:
+        """Counts so many more seconds of serving."""
+        self._views[3][row] += seconds
 
     def forget_durations(self, key: Key) -> None:
         """Counts a service's durations anew: its SLO, and so its buckets, have changed."""

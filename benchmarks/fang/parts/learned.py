@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from typing import Final
 
@@ -16,7 +17,7 @@ from benchmarks.fang.world import FLEETS, RATES, fleet, paper, play
 from benchmarks.reporting import Json, table, verdict
 
 from hetserve.dispatch.joining import make_joining_policy
-from hetserve.dispatch.joining.fang_rl import by_weights
+from hetserve.dispatch.joining.fang_rl import by_weights, recorded, recording
 from hetserve.dispatch.joining.weights import BINS, Network, Weights
 from hetserve.training.course import Course, blank_weights, train
 
@@ -26,6 +27,8 @@ _NAMES: Final = {"one": "one p2", "ten": "5 g2 + 5 p2"}
 _INDEPENDENT: Final = (".996 (.035) / 0.0", ".935 (.158) / 0.0", ".989 (.057) / 0.0", ".981 (.080) / 0.0")
 OVER_HEURISTIC: Final = 0.05
 OVER_CONSTANT: Final = {"one": -0.003, "ten": 0.02}
+_RECORDED: Final = 600
+"""Seconds."""
 CLOCK: Final = 100.0
 """Decisions a second of a clock of 10 ms."""
 _PROMISING: Final = ((32, "full"), (16, "full"), (8, "full"), (4, "full"), (16, "tiny"), (8, "tiny"))
@@ -57,8 +60,19 @@ def _trained(job: tuple[str, int, bool]) -> Json:
     for window in RATES:
         run = play(name, by_weights([weights]), window, seconds=600 if quick else 3 * 3600)
         cells[window] = run.cell
-        decisions[window] = run.batches / float(run.found.finish.max())
-    return {"seed": seed, "seconds": took, "cells": cells, "batches": decisions}
+        decisions[window] = decisions_a_second(name, weights, window)
+    return {"seed": seed, "seconds": took, "cells": cells, "decisions": decisions}
+
+
+def decisions_a_second(name: str, weights: Weights, window: str) -> float:
+    """How often the network is asked, to wait or to serve: it is recorded, with scores so far apart that nothing else
+    than the best action is ever drawn."""
+    outer, bias = weights.network.outer * 1e9, weights.network.outer_bias * 1e9
+    sharp = replace(weights, network=weights.network._replace(outer=outer, outer_bias=bias))
+    rows = _RECORDED * 60 * sum(weights.fleet.values())
+    run = play(name, recording(sharp, np.full(rows, 0.5)), window, seconds=_RECORDED)
+    _, _, times = recorded(sharp, *run.scratch)
+    return len(times) / _RECORDED
 
 
 def constant(name: str, actions: Mapping[str, tuple[int, str]]) -> Weights:
@@ -137,7 +151,7 @@ type.
 
 
 def _rate(seeds: Sequence[Json], window: str) -> float:
-    rates: list[float] = [one["batches"][window] for one in seeds]
+    rates: list[float] = [one["decisions"][window] for one in seeds]
     return sum(rates) / len(rates) / CLOCK
 
 
@@ -159,6 +173,9 @@ def _goals(name: str, seeds: Sequence[Json], heuristic: Json, every: Json, chose
         (f"{_NAMES[name]}: processor time of a training", "< 300 s", f"{slowest:.0f} s", verdict(slowest < 300))
     )
     if name == "one":
-        most = max(_rate(seeds, w) for w in RATES)
-        rows.append(("one p2: decisions of a 10 ms clock's", "< 4 %", f"{100 * most:.1f} %", verdict(most < 0.04)))
+        rates = [_rate(seeds, w) for w in RATES]
+        most, mean = max(rates), sum(rates) / len(rates)
+        what = "one p2: decisions of a 10 ms clock's"
+        rows.append((f"{what}, the most of a window", "< 4 %", f"{100 * most:.2f} %", verdict(most < 0.04)))
+        rows.append((f"{what}, of the day", "", f"{100 * mean:.2f} %", ""))
     return rows

@@ -162,12 +162,13 @@ class CallConnection(asyncio.Protocol, ABC, Generic[RequestHead]):
 
     def ask(self, head: RequestHead, body: bytes | bytearray, listener: AnswerListener) -> Call:
         """Sends a request, now or once there is a connection."""
-        self.call, self._listener = Call(self), listener
-        self._heard = False
-        self._waiting = head, body
-        if self.transport is not None:
-            self._send(self.transport)
-        return self.call
+        self.call = call = Call(self)
+        self._listener, self._heard = listener, False
+        if self.transport is None:
+            self._waiting = head, body
+        else:
+            self._write(self.transport, head, body)
+        return call
 
     def fail(self, reason: str, *, is_refused: bool = False) -> None:
         """Nothing more comes of what is asked. is_refused: the server has said that it has not begun with it."""
@@ -189,10 +190,11 @@ class CallConnection(asyncio.Protocol, ABC, Generic[RequestHead]):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        if self.call is not None:
-            self._send(self.transport)
-        elif self._waiting is not None:  # cancelled
+        waiting, self._waiting = self._waiting, None
+        if self.call is None and waiting is not None:  # cancelled
             self.abort()
+        elif waiting is not None:
+            self._write(self.transport, *waiting)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._kept.forget(self)
@@ -203,11 +205,6 @@ class CallConnection(asyncio.Protocol, ABC, Generic[RequestHead]):
     @abstractmethod
     def _write(self, transport: asyncio.Transport, head: RequestHead, body: bytes | bytearray) -> None:
         """Sends a request."""
-
-    def _send(self, transport: asyncio.Transport) -> None:
-        if self._waiting is not None:
-            (head, body), self._waiting = self._waiting, None
-            self._write(transport, head, body)
 
     def _end(self, trailers: Headers = (), *, stays: bool) -> None:
         """An answer is whole. stays: whether its connection can be used again."""
@@ -222,7 +219,12 @@ class CallConnection(asyncio.Protocol, ABC, Generic[RequestHead]):
 
 
 class ClientConnection(CallConnection[bytes]):
-    """HTTP/1.1."""
+    """HTTP/1.1. An answer whose head is that of the one before, byte for byte, is not parsed again."""
+
+    _text, _total = b"", 0
+    """The head of an answer that came whole and left the connection; its bytes with its body."""
+    _says: tuple[int, Headers] = 0, ()
+    """Status and headers of that."""
 
     def __init__(self, kept: KeptConnections) -> None:
         super().__init__(kept)
@@ -243,7 +245,10 @@ class ClientConnection(CallConnection[bytes]):
         if self.call is None:  # nobody has asked
             self.abort()
             return
-        self._heard = True
+        begins, self._heard = not (self._heard or self._head_only), True
+        if begins and len(data) == self._total and data.startswith(self._text):
+            self._knows(data[len(self._text) :])
+            return
         self._unseen += len(data)
         try:
             self._parser.feed_data(data)
@@ -254,6 +259,8 @@ class ClientConnection(CallConnection[bytes]):
                 log.exception("hearing an answer failed", exc_info=error.__context__)
             self._give_up(f"the answer is not HTTP/1.1: {error}")
         if self._done:
+            if begins:
+                self._remember(data)
             self._finish()
         elif self._unseen > SURROUND:
             self._give_up(f"the head of the answer, or what surrounds a chunk, is larger than {SURROUND} bytes")
@@ -304,6 +311,28 @@ class ClientConnection(CallConnection[bytes]):
         self._head_only = head.startswith(b"HEAD ")
         self._until_end, self._unseen = False, 0
         write_joined(transport, head, body)
+
+    def _remember(self, data: bytes) -> None:
+        """Notes the head of an answer that was whole in these data, if its length ends it and the connection stays."""
+        end = data.find(b"\r\n\r\n") + 4
+        lengths = [value for name, value in self._headers if name == b"content-length"]
+        self._text, self._total = b"", 0
+        if self._stays and lengths == [b"%d" % (len(data) - end)]:
+            self._text, self._total = data[:end], len(data)
+            self._says = self._parser.get_status_code(), self._headers
+
+    def _knows(self, body: bytes) -> None:
+        """Takes an answer whose head is known."""
+        try:
+            if self._listener is not None:
+                self._listener.on_head(*self._says)
+            if self._listener is not None and body:
+                self._listener.on_piece(body)
+        except Exception as error:
+            log.exception("hearing an answer failed")
+            self._give_up(f"the answer is not taken: {error}")
+            return
+        self._end(stays=True)
 
     def _finish(self) -> None:
         self._done = self._until_end = False

@@ -177,10 +177,11 @@ class Connection(OpenConnection):
         """The head of an answer. framing: the header that says how its body ends."""
         if not keep:
             framing += b"connection: close\r\n"
-        line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
-        for header in headers:
-            line += b"%b: %b\r\n" % header
-        return b"%b%bdate: %b\r\n\r\n" % (line, framing, self._server.date)
+        parts = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
+        for name, value in headers:
+            parts += name, b": ", value, b"\r\n"
+        parts += framing, b"date: ", self._server.date, b"\r\n\r\n"
+        return b"".join(parts)
 
     def ended(self, reply: Http1Replier) -> None:
         """An answer has ended."""

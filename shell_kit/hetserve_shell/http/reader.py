@@ -46,6 +46,7 @@ class Take(Protocol):
 class RequestReader:
     """Calls `take` for every request, and `refuse` once for the first that is not served; then it is dead.
 
+    A request whose head is that of the one before, byte for byte, is not parsed again: clients send the same ones.
     since: when the current request began [s, of the server's coarse clock]. in_head: whether its head is not whole.
     whole: the long body that is received, if there is one.
     """
@@ -70,6 +71,11 @@ class RequestReader:
         """The first value of each header."""
         self._taker: Taker | None = None
         self._head = Head(b"", b"", b"", (), None)
+        self._first: Head | None = None
+        """The first head of the data that is read."""
+        self._known: Head | None = None
+        """A head that `_text` is parsed to; with its body it takes `_total` bytes."""
+        self._text, self._total = b"", 0
         self._parts: list[bytes] = []
         self._size = self._length = self._filled = self._here = 0
         """Bytes of a body that count, that are known to come, of a long one that have come; and those not read yet."""
@@ -77,11 +83,17 @@ class RequestReader:
     def feed_piece(self, data: bytes, at: int) -> int:
         """Reads some of the data from `at` on, of no request behind the current body; returns where it stopped."""
         if self.whole is None:
+            begins = at == 0 and not self.receiving
+            if begins and len(data) == self._total and data.startswith(self._text) and self._knows(data):
+                return self._total
+            self._first = None
             size = max(PIECE, self._length - self._size)
             self._here = len(data) - at
             if self._here > size and data.find(b"\r", data.find(b"\r\n\r\n", at) + 4, at + SLICE) < 0:
                 size = SLICE  # there is no second head
             self._feed(data[at : at + size])
+            if begins:
+                self._remember(data)
             return at + size
         room = self.room(self.whole)
         part = memoryview(data)[at : at + len(room)]
@@ -106,7 +118,8 @@ class RequestReader:
         """Stops reading and releases an unfinished request. error: that it is refused with."""
         self.dead = True
         self.receiving = False
-        self.whole = None
+        self.whole = self._known = None
+        self._total = 0
         self._headers = []
         self._parts.clear()
         self._budget.used -= self._size
@@ -208,19 +221,53 @@ class RequestReader:
         length = self._announced()
         expecting = b"expect" in self._firsts and expects_continue(values_of(self._headers, b"expect"))
         path, _, query = self._url.partition(b"?")
-        self._head = head = Head(self._parser.get_method(), path, query, self._headers, length, False, self._firsts)
-        self._head_only = head.method == b"HEAD"
-        try:
-            self._taker = taker = self._server.router.asked(head)
-        except Exception as error:
-            self._taker = taker = _refusing(error, head, expecting)
-        self._limit = min(taker.limit, self._limits.body)
+        head = Head(self._parser.get_method(), path, query, self._headers, length, False, self._firsts)
+        self._choose(head, expecting)
+        if self._first is None and not expecting:
+            self._first = head
         if length:
             self._length = length
             if length > WHOLE or length > self._limit:
                 self._receive(length)
         if expecting:
             self._proceed()
+
+    def _choose(self, head: Head, expecting: bool) -> Taker:
+        """Finds who takes a request. Raises HttpError."""
+        self._head, self._head_only = head, head.method == b"HEAD"
+        try:
+            taker = self._server.router.asked(head)
+        except Exception as error:
+            taker = _refusing(error, head, expecting)
+        self._taker, self._limit = taker, min(taker.limit, self._limits.body)
+        return taker
+
+    def _remember(self, data: bytes) -> None:
+        """Notes the head that data began with, if it is whole and says how long the body is."""
+        head, self._known, self._total = self._first, None, 0
+        if head is None or self.dead or head.length is None or head.length > WHOLE:
+            return
+        end = data.find(b"\r\n\r\n", 0, PIECE) + 4
+        if end >= 4 and data.startswith(head.method):  # blank lines may come before
+            self._known, self._text, self._total = head, data[:end], end + head.length
+
+    def _knows(self, data: bytes) -> bool:
+        """Takes a request whose head is known; False: there is no room for it, or no head is known."""
+        head, body = self._known, data[len(self._text) :]
+        if head is None or self.dead or self._budget.used + len(body) > self._budget.limit:
+            return False
+        self.since = self._server.now
+        try:
+            taker = self._choose(head, expecting=False)
+            if len(body) > self._limit:
+                raise too_large(self._limit)
+        except HttpError as error:
+            self._stop(error)
+            return True
+        self._budget.used += len(body)
+        self._taker = None
+        self._take(taker, body, True, self._head_only, True)
+        return True
 
     def _receive(self, length: int) -> None:
         """Makes room for a long body, unless all of it has come. Raises HttpError."""

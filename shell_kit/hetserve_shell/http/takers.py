@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import orjson
 
@@ -25,7 +25,8 @@ class Head:
     """A request without its body. headers: in their order, names in lower case. length: of the body, if it is known.
 
     is_grpc: its body is one message of gRPC behind its prefix, and so must be the answer's. refused: the status with
-    which its body was refused while it came; 0: it was not.
+    which its body was refused while it came; 0: it was not. note: what a router of heads has found out about it; where
+    a client sends the same head again, it comes with its note.
     """
 
     method: bytes
@@ -36,6 +37,7 @@ class Head:
     is_grpc: bool = False
     _firsts: dict[bytes, bytes] | None = field(default=None, repr=False)
     refused: int = 0
+    note: Any = field(default=None, repr=False)
 
     def get(self, name: bytes) -> bytes:
         """The first value of a header; b"": there is none."""

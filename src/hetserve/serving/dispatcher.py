@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from typing import Final, NamedTuple, NoReturn
+from collections.abc import Sequence
+from typing import Final, NamedTuple, NoReturn, cast
 
 import numpy as np
 
@@ -179,10 +180,12 @@ class Dispatcher:
         status = self._engine.run(self._words, self._now, 0, 0, (event, subject, size, deadline, arrival))
         if status < 0:
             raise contract_error(self.service.policy.name, status)
-        sent, ended = self._counts.item(SENT), self._counts.item(ENDED)
-        sends = [(self._query_of[row], to) for row, to in self._pairs[:sent].tolist()] if sent else []
-        done = [self._forget(row) for row in self._ended[:ended].tolist()] if ended else []
-        return Actions(sends, done[1:] if event == ANSWERED else done, self._wake_at.item(0))
+        sent, ended, pairs, query_of = self._counts[SENT], self._counts[ENDED], self._pairs, self._query_of
+        sends = [(query_of[pairs[k, 0]], pairs[k, 1]) for k in range(sent)] if sent else []
+        done = [self._forget(self._ended[k]) for k in range(ended)] if ended else []
+        if event == ANSWERED:
+            del done[0]
+        return tuple.__new__(Actions, (sends, done, self._wake_at[0]))  # a third of the time of Actions(...)
 
     def _forget(self, row: int) -> int:
         """Frees the row of a query; returns its number."""
@@ -236,5 +239,7 @@ class Dispatcher:
         """From now on the words, and what is read after each step, are those of this state."""
         self._state = state
         self._engine.pack(self._words, state)
-        self._busy, self._pairs, self._wake_at = state.instances.busy, state.answer.pairs, state.waiting.wake_at
-        self._counts, self._ended = state.course.counts, state.course.ended
+        # Views of the arrays, from which one number is read in a third of the time.
+        self._busy, self._pairs = state.instances.busy.data, state.answer.pairs.data
+        self._counts, self._ended = state.course.counts.data, state.course.ended.data
+        self._wake_at = cast("Sequence[float]", state.waiting.wake_at.data)

@@ -184,9 +184,11 @@ def test_shares_by_type_are_compared_at_the_type_that_differs_most() -> None:
 
 def test_costs_are_judged_beside_nginx() -> None:
     cpu = {"nginx": [20.0], "haproxy": [25.0], "router": [50.0], "envoy+router": [151.0]}
-    few, many, _ = forward.NGINX_SHARE
-    text = forward.describe({"rounds": 1, "cpu": {few: cpu, many: {"router": [1.0]}}, "missing": ["x"], "refused": 0})
-    assert "| ours | 50 [50-50] | 0.40 | >= 0.33 of nginx's: held |" in text
+    equal, few, many, _ = forward.NGINX_SHARE
+    figures = {equal: cpu, few: cpu, many: {"router": [1.0]}}
+    rates = {load: {proxy: [2e3 + figure[0]] for proxy, figure in each.items()} for load, each in figures.items()}
+    text = forward.describe({"rounds": 1, "cpu": figures, "rates": rates, "missing": ["x"], "refused": 0})
+    assert text.count("| ours | 50 [50-50] | 2,050 | 0.40 | >= 0.33 of nginx's: held |") == 2
     assert "<= 150 us together: **missed**" in text
     assert "nginx is missing" in text
     assert "Not measured: x" in text

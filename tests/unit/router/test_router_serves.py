@@ -246,6 +246,26 @@ async def test_who_does_not_lead_sends_its_clients_to_another_connection() -> No
         assert (answer.status_code, answer.headers["connection"]) == (503, "close")
 
 
+async def test_a_query_that_asks_as_one_before_is_taken_by_what_is_declared_now() -> None:
+    async with routing("a") as scene:
+        for declared, status in [
+            ([spec_of()], 200),
+            ([], 404),
+            ([spec_of()], 200),
+            ([spec_of(ports={"grpc": 8001})], 415),
+            ([spec_of()], 200),
+        ]:
+            scene.router.declare(declared)
+            scene.stand("a")
+            for _ in range(2):
+                asking = scene.ask()
+                if status == 200:
+                    (await scene.instances["a"].next()).answer()
+                assert (await asking).status_code == status
+        scene.router.front.serves = lambda: False
+        assert (await scene.ask()).status_code == 503
+
+
 async def test_a_service_that_is_gone_has_no_load_and_later_no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     async with routing("a") as scene:
         served, waiting = scene.ask(), scene.ask()
