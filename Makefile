@@ -19,7 +19,7 @@ WORKERS ?= auto
 # Tests wait too, so there are more workers than cores; those of scenarios have a control plane each.
 HOSTS ?= $(shell echo $$(($$(nproc) + 1)))
 # Seconds on two cores; a run of over one and a half times as many fails.
-UNIT_BUDGET ?= 200
+UNIT_BUDGET ?= 260
 E2E_BUDGET ?= 480
 TESTS ?=
 ON_CONTROL_PLANES := e2e tests/integration tests/packaging/test_workflows.py

@@ -218,6 +218,8 @@ class QueryExchange:
         note: QueryNote | None = head.note
         if note is not None:
             return read_inference(body, note.items, note.json_length, note.coding)
+        if not head.is_grpc:
+            return read_inference(body, head.get(ITEMS), head.get(JSON_LENGTH), head.get(b"content-encoding"))
         model, facts = read_message(body, head.get(ITEMS), head.get(b"grpc-timeout"))
         self._service.check_model(model)
         return facts
