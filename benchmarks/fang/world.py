@@ -23,7 +23,7 @@ from hetserve.serving.services import Service
 from hetserve.serving.session import Outcomes, Session
 from hetserve.serving.variants import VariantSystem
 from hetserve.simulation.clustered import ClusteredArrivals
-from hetserve.training.rollouts import Fleet, offer, qualities
+from hetserve.training.rollouts import TrainedFleet, offer, qualities
 
 NOISE: Final = 0.03
 """Deviation of service times / mean: the paper has a normal distribution, but not how wide."""
@@ -71,7 +71,7 @@ def paper() -> dict[tuple[str, str, str], Told]:
 
 
 @cache
-def fleet(name: str, *, between: bool = True, noise: float = NOISE) -> Fleet:
+def fleet(name: str, *, between: bool = True, noise: float = NOISE) -> TrainedFleet:
     """between: times between the sizes of Table 1 are interpolated; else those of the next size."""
     counts, _ = FLEETS[name]
     profiles = {
@@ -80,7 +80,7 @@ def fleet(name: str, *, between: bool = True, noise: float = NOISE) -> Fleet:
     }
     variants = [Variant(one, float(accuracy), float(kappa)) for one, (accuracy, kappa) in VARIANTS.items()]
     system = VariantSystem.of_variants(profiles, variants, slo=parse_duration(SOFT), hard=parse_duration(HARD))
-    return Fleet(system, counts)
+    return TrainedFleet(system, counts)
 
 
 def _profile(rates: tuple[float, ...], between: bool, noise: float) -> TableProfile:

@@ -20,7 +20,7 @@ from harness.kube import Kube
 from harness.serving import query_of
 from harness.waiting import Unmet, wait_until
 from hetserve.api.names import SYSTEM_NAMESPACE
-from hetserve_router.cluster_router import LEADER_LABEL
+from hetserve_router.cluster import LEADER_LABEL
 
 BOTH: Final = (ROUTER, f"{ROUTER}-{STANDBY}")
 LABEL: Final = f"{LEADER_LABEL}{ROUTER_ENTRY}"

@@ -14,8 +14,9 @@ from hetserve_router.inference import (
     InferenceFacts,
     gateway_timeout,
     read_inference,
+    read_message,
+    read_name,
 )
-from hetserve_router.inference_messages import read_message, read_name
 from hetserve_router.instances import ModelQuestion, lines_of, passed_back
 from hetserve_shell.http.calls import Call
 from hetserve_shell.http.grpc import http_status

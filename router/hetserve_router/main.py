@@ -14,7 +14,7 @@ import uvloop
 from hetserve.api.service.dispatch import DispatchPorts, DispatchSpec
 from hetserve.base.files import InputError
 from hetserve_router.access_log import AccessLogged
-from hetserve_router.cluster_router import ClusterRouter
+from hetserve_router.cluster import ClusterRouter
 from hetserve_router.instances import InstanceAddress
 from hetserve_router.manifests import read_instances, services_of
 from hetserve_router.router import Router

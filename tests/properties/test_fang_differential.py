@@ -14,7 +14,7 @@ from hetserve.base.units import Seconds
 from hetserve.dispatch.joining import JoiningPolicy, Variant
 from hetserve.dispatch.joining import fang as compiled
 from hetserve.dispatch.joining.fang_rl import LONGEST_WAIT, by_weights
-from hetserve.dispatch.joining.weights import Network, Weights
+from hetserve.dispatch.joining.weights import Network, PolicyWeights
 from hetserve.profiles import TableProfile
 from hetserve.serving.services import GpuInstance, Service
 from hetserve.serving.session import Session
@@ -93,14 +93,14 @@ def test_the_heuristic(case: Case, alpha: float, beta: float, threshold: int, mo
     assert on_the_engine(case, compiled.heuristic(alpha, beta, threshold, models)) == plainly(case, scheduler)
 
 
-def _weights(case: Case, seed: int, waits: float) -> Weights:
+def _weights(case: Case, seed: int, waits: float) -> PolicyWeights:
     source = np.random.default_rng(seed)
     sizes = (1, 2, 4, 8)
-    inputs = Weights.inputs_of(case.counts)
+    inputs = PolicyWeights.inputs_of(case.counts)
     bias = source.normal(size=9)
     bias[-1] += waits
     network = Network(source.normal(size=(inputs, 6)), source.normal(size=6), source.normal(size=(6, 9)), bias)
-    return Weights(dict(reversed(case.counts.items())), ("full", "tiny"), sizes, 0, network)
+    return PolicyWeights(dict(reversed(case.counts.items())), ("full", "tiny"), sizes, 0, network)
 
 
 @SETTINGS
@@ -114,7 +114,7 @@ def test_the_learned(case: Case, seed: int, waits: float) -> None:
     assert on_the_engine(case, by_weights([weights])) == plainly(case, plain_fang.learned(weights), LONGEST_WAIT)
 
 
-def _waits_for_ever(case: Case, weights: Weights) -> bool:
+def _waits_for_ever(case: Case, weights: PolicyWeights) -> bool:
     """Whether a network that likes to wait never serves the last of them: late queries look alike for ever."""
     model = case.system.model(case.system.predicted)
     types = case.system.workers(case.counts).tolist()

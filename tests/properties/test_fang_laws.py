@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hetserve.dispatch.joining import JoiningPolicy
 from hetserve.dispatch.joining.fang import fixed, heuristic
 from hetserve.dispatch.joining.fang_rl import by_weights
-from hetserve.dispatch.joining.weights import Network, Weights
+from hetserve.dispatch.joining.weights import Network, PolicyWeights
 from hetserve.serving.services import GpuInstance, Service
 from hetserve.serving.session import Outcomes, Session
-from hetserve.training.rollouts import Fleet, qualities
+from hetserve.training.rollouts import TrainedFleet, qualities
 from testing.fang import FULL_AND_TINY, small_system
 
 SETTINGS = settings(max_examples=30, deadline=None)
@@ -25,13 +25,15 @@ SYSTEM = small_system({"p2": FULL_AND_TINY, "g2": SLOW})
 LOADS = st.lists(st.sampled_from([0.0, 0.01, 0.05, 0.3, 1.5]), min_size=1, max_size=80).map(np.cumsum)
 
 
-def network(seed: int, names: tuple[str, ...] = ("p2", "g2"), variants: tuple[str, ...] = ("full", "tiny")) -> Weights:
+def network(
+    seed: int, names: tuple[str, ...] = ("p2", "g2"), variants: tuple[str, ...] = ("full", "tiny")
+) -> PolicyWeights:
     """Weights that never wait."""
     source, fleet = np.random.default_rng(seed), dict(zip(names, (2, 1), strict=True))
     bias = np.append(source.normal(size=8), -1e9)
-    shape = (Weights.inputs_of(fleet), 6)
+    shape = (PolicyWeights.inputs_of(fleet), 6)
     layers = Network(source.normal(size=shape), source.normal(size=6), source.normal(size=(6, 9)), bias)
-    return Weights(fleet, variants, (1, 2, 4, 8), seed, layers)
+    return PolicyWeights(fleet, variants, (1, 2, 4, 8), seed, layers)
 
 
 def policies() -> st.SearchStrategy[JoiningPolicy]:
@@ -107,4 +109,4 @@ def test_of_several_sets_the_one_that_fits_counts(times: np.ndarray, seed: int) 
 
 
 def test_the_capacity_of_a_fleet_is_that_of_its_best_sizes() -> None:
-    assert Fleet(SYSTEM, COUNTS).capacity == 2 * 8 / 0.28 + 4 / 0.4
+    assert TrainedFleet(SYSTEM, COUNTS).capacity == 2 * 8 / 0.28 + 4 / 0.4

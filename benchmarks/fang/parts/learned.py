@@ -18,8 +18,8 @@ from benchmarks.reporting import Json, table, verdict
 
 from hetserve.dispatch.joining import make_joining_policy
 from hetserve.dispatch.joining.fang_rl import by_weights, recorded, recording
-from hetserve.dispatch.joining.weights import BINS, Network, Weights
-from hetserve.training.course import Course, blank_weights, train
+from hetserve.dispatch.joining.weights import BINS, Network, PolicyWeights
+from hetserve.training.course import TrainingCourse, blank_weights, train
 
 TITLE: Final = "Tables 2 to 5: the learned scheduler"
 SEEDS: Final = (0, 1, 2)
@@ -54,7 +54,7 @@ def _trained(job: tuple[str, int, bool]) -> Json:
     """Trains with a seed, then serves each window."""
     name, seed, quick = job
     started = time.process_time()
-    weights = train(fleet(name), seed, Course(updates=3) if quick else Course())
+    weights = train(fleet(name), seed, TrainingCourse(updates=3) if quick else TrainingCourse())
     took = time.process_time() - started
     cells, decisions = {}, {}
     for window in RATES:
@@ -64,7 +64,7 @@ def _trained(job: tuple[str, int, bool]) -> Json:
     return {"seed": seed, "seconds": took, "cells": cells, "decisions": decisions}
 
 
-def decisions_a_second(name: str, weights: Weights, window: str) -> float:
+def decisions_a_second(name: str, weights: PolicyWeights, window: str) -> float:
     """How often the network is asked, to wait or to serve: it is recorded, with scores so far apart that nothing else
     than the best action is ever drawn."""
     outer, bias = weights.network.outer * 1e9, weights.network.outer_bias * 1e9
@@ -75,7 +75,7 @@ def decisions_a_second(name: str, weights: Weights, window: str) -> float:
     return len(times) / _RECORDED
 
 
-def constant(name: str, actions: Mapping[str, tuple[int, str]]) -> Weights:
+def constant(name: str, actions: Mapping[str, tuple[int, str]]) -> PolicyWeights:
     """A network that always does the same on a type: its inputs say which type the instance is of."""
     blank = blank_weights(fleet(name), 0)
     inner = np.zeros((blank.network.inner.shape[0], len(actions)))
@@ -85,7 +85,7 @@ def constant(name: str, actions: Mapping[str, tuple[int, str]]) -> Weights:
         inner[BINS + 2 + k, k] = 1.0
         outer[k, blank.variants.index(variant) * len(blank.sizes) + blank.sizes.index(size)] = 1.0
     network = Network(inner, np.zeros(len(actions)), outer, np.zeros(outer.shape[1]))
-    return Weights(blank.fleet, blank.variants, blank.sizes, 0, network)
+    return PolicyWeights(blank.fleet, blank.variants, blank.sizes, 0, network)
 
 
 def _constants(job: tuple[str, bool]) -> Json:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 from hetserve_shell.http import grpc
 from hetserve_shell.http.connection import OpenConnection
 from hetserve_shell.http.frames import CONTENT, BrokenError, ClientFrames, ErrorCode
-from hetserve_shell.http.framing import WIDEST, server_side, window_of
-from hetserve_shell.http.heads import HeadFields
+from hetserve_shell.http.framing import WIDEST, HeadFields, server_side, window_of
 from hetserve_shell.http.limits import (
     HttpError,
     as_http_error,

@@ -18,8 +18,9 @@ from hetserve_shell.http.framing import (
     MAX_HEADER_LIST_SIZE,
     WIDEST,
     Framing,
+    HeadFields,
+    Heads,
 )
-from hetserve_shell.http.heads import HeadFields, Heads
 from hetserve_shell.http.takers import Headers
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from hetserve_shell.http import grpc
 from hetserve_shell.http.frames import ErrorCode
-from hetserve_shell.http.heads import HeadFields
+from hetserve_shell.http.framing import HeadFields
 from hetserve_shell.http.limits import HttpError, too_large
 from hetserve_shell.http.takers import Head, Headers, Taker, refusal
 

@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hetserve.dispatch.joining.weights import Network, Weights
+from hetserve.dispatch.joining.weights import Network, PolicyWeights
 from hetserve.simulation.clustered import ClientQueries, ClusteredArrivals
 from hetserve.training.reinforce import Moments, Trajectory, advantages, ascended, fresh, gradient
-from hetserve.training.rollouts import Fleet, rollout
+from hetserve.training.rollouts import TrainedFleet, rollout
 
 SIZES: Final = 7
 """Most sizes that a policy chooses from: powers of two."""
@@ -24,7 +24,7 @@ _DECISIONS: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class TrainingCourse:
     """Settings of a training.
 
     loads: lowest and highest, in parts of the fleet's capacity. updates: of the weights. rollouts: for each update, all
@@ -70,20 +70,23 @@ class Progress(NamedTuple):
     decisions: float
 
 
-def blank_weights(fleet: Fleet, seed: int) -> Weights:
+def blank_weights(fleet: TrainedFleet, seed: int) -> PolicyWeights:
     """Untrained ones. Variants from the most accurate on; sizes are powers of two."""
     variants = tuple(one.name for one in reversed(fleet.system.variants))
     largest = len(fleet.system.predicted.batches)
     sizes = tuple(1 << k for k in range(SIZES) if 1 << k <= largest)
     counts = {name: number for name, number in fleet.counts.items() if number}
     source = np.random.default_rng((seed, 0))
-    network = fresh(Weights.inputs_of(counts), len(sizes) * len(variants) + 1, source)
-    return Weights(counts, variants, sizes, seed, network)
+    network = fresh(PolicyWeights.inputs_of(counts), len(sizes) * len(variants) + 1, source)
+    return PolicyWeights(counts, variants, sizes, seed, network)
 
 
 def train(
-    fleet: Fleet, seed: int, course: Course = Course(), told: Callable[[Progress], None] = lambda _: None
-) -> Weights:
+    fleet: TrainedFleet,
+    seed: int,
+    course: TrainingCourse = TrainingCourse(),
+    told: Callable[[Progress], None] = lambda _: None,
+) -> PolicyWeights:
     """Weights of `fang-rl` for a fleet; the same for the same seed. told: hears of each update.
 
     Raises ValueError for a seed below 0.
@@ -109,14 +112,16 @@ def train(
     return replace(weights, network=Network._make(np.round(array, _DECIMALS) for array in weights.network))
 
 
-def _seconds(fleet: Fleet, course: Course, done: float) -> int:
+def _seconds(fleet: TrainedFleet, course: TrainingCourse, done: float) -> int:
     """Length of rollouts: the first ones are shorter."""
     late = done >= 0.4
     horizon = course.horizon * course.window / fleet.capacity
     return math.ceil(max(course.length[late] * horizon, course.shortest[late]))
 
 
-def _queries(rate: float, course: Course, done: float, seconds: int, source: np.random.Generator) -> ClientQueries:
+def _queries(
+    rate: float, course: TrainingCourse, done: float, seconds: int, source: np.random.Generator
+) -> ClientQueries:
     """Queries of one rollout; with some chance a rush comes with the first."""
     usual = course.arrivals.draw(rate, seconds, source)
     first, last = course.surge
@@ -129,7 +134,11 @@ def _queries(rate: float, course: Course, done: float, seconds: int, source: np.
 
 
 def _runs(
-    fleet: Fleet, weights: Weights, queries: ClientQueries, course: Course, source: np.random.Generator
+    fleet: TrainedFleet,
+    weights: PolicyWeights,
+    queries: ClientQueries,
+    course: TrainingCourse,
+    source: np.random.Generator,
 ) -> list[Trajectory]:
     """Rollouts on the same queries and service times: they differ by their actions alone."""
     service = source.random(len(queries.arrival))

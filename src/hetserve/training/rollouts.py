@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.dispatch.joining.fang_rl import recorded, recording
-from hetserve.dispatch.joining.weights import Weights
+from hetserve.dispatch.joining.weights import PolicyWeights
 from hetserve.serving.services import GpuInstance, Service
 from hetserve.serving.session import Outcomes, Session
 from hetserve.serving.variants import VariantSystem
@@ -21,7 +21,7 @@ _NAME = "trained"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fleet:
+class TrainedFleet:
     """What a policy is trained for: a model's variants on types, and instances of each."""
 
     system: VariantSystem
@@ -57,7 +57,11 @@ def qualities(found: Outcomes, sent: NDArray[np.float64], system: VariantSystem)
 
 
 def rollout(
-    fleet: Fleet, weights: Weights, queries: ClientQueries, service: NDArray[np.float64], draws: NDArray[np.float64]
+    fleet: TrainedFleet,
+    weights: PolicyWeights,
+    queries: ClientQueries,
+    service: NDArray[np.float64],
+    draws: NDArray[np.float64],
 ) -> Trajectory:
     """One run on these queries, with a random choice of actions.
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from hetserve.dispatch.joining import VariantModel
 from hetserve.dispatch.joining.arrays import CELLS
-from hetserve.dispatch.joining.weights import Weights
+from hetserve.dispatch.joining.weights import PolicyWeights
 
 BIN = 0.2
 
@@ -116,7 +116,7 @@ def heuristic(alpha: float = 0.5, beta: float = 0.5, threshold: int = 8, *, own:
     return choose
 
 
-def learned(weights: Weights) -> Scheduler:
+def learned(weights: PolicyWeights) -> Scheduler:
     """Without waits that end before the next event: those that do are asked again then."""
 
     def choose(server: PlainServer, instance: int) -> Choice:
@@ -133,7 +133,7 @@ def learned(weights: Weights) -> Scheduler:
     return choose
 
 
-def observed(server: PlainServer, instance: int, weights: Weights) -> np.ndarray:
+def observed(server: PlainServer, instance: int, weights: PolicyWeights) -> np.ndarray:
     model, names = server.model, list(weights.fleet)
     capacity = sum(map(server.capacity, range(len(server.types))))
     here = math.floor(server.now / BIN)

@@ -14,16 +14,16 @@ import pytest
 from hetserve.base.files import UnreadableError
 from hetserve.dispatch.joining import make_joining_policy
 from hetserve.dispatch.joining.fang_rl import why_not
-from hetserve.dispatch.joining.weights import Network, Weights, load_weights, read_weights, shipped_weights
+from hetserve.dispatch.joining.weights import Network, PolicyWeights, load_weights, read_weights, shipped_weights
 from hetserve.training.reinforce import fresh
 from testing.fang import FULL_AND_TINY, small_system
 
 
-def weights(**changes: Any) -> Weights:
+def weights(**changes: Any) -> PolicyWeights:
     fleet = {"p2": 1}
-    network = fresh(Weights.inputs_of(fleet), 5, np.random.default_rng(0), hidden=3)
+    network = fresh(PolicyWeights.inputs_of(fleet), 5, np.random.default_rng(0), hidden=3)
     given: dict[str, Any] = {"fleet": fleet, "variants": ("full", "tiny"), "sizes": (1, 4), "seed": 7}
-    return Weights(**{**given, "network": network, **changes})
+    return PolicyWeights(**{**given, "network": network, **changes})
 
 
 def test_what_is_written_is_read_again() -> None:

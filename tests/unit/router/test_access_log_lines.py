@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetserve_router.access_log import AccessLog
-from hetserve_router.lines import MOST, Lines
+from hetserve_router.access_log import MOST, AccessLog, Lines
 from hetserve_shell.http.takers import Head
 
 HEAD = Head(b"POST", b"/v2/models/rm2/infer", b"", (), 0)

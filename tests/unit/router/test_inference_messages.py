@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetserve_router.inference import InferenceFacts
-from hetserve_router.inference_messages import read_message, read_name
+from hetserve_router.inference import InferenceFacts, read_message, read_name
 from hetserve_shell.http.grpc import WireReader, field, framed, http_status, refusal, signed, varint
 from hetserve_shell.http.limits import HttpError
 from rpc_clients import message

@@ -18,8 +18,7 @@ from hetserve.api import names
 from hetserve.api.service.dispatch import DispatchPorts
 from hetserve.base.units import Millionths
 from hetserve.reconcile.deployments.build import deployment_name
-from hetserve_router.cluster import Namespaces, ServingCluster
-from hetserve_router.cluster_router import ClusterRouter
+from hetserve_router.cluster import ClusterRouter, Namespaces, ServingCluster
 from hetserve_router.settings import RouterSettings
 from http_clients import plain_client
 from leases import released_lease
@@ -153,7 +152,7 @@ LEASE_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{names.SYSTEM_NAMESPACE}/
 
 @pytest_asyncio.fixture
 async def instance(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Instance]:
-    monkeypatch.setattr("hetserve_router.cluster_router.ASK_AGAIN", 0.01)
+    monkeypatch.setattr("hetserve_router.cluster.ASK_AGAIN", 0.01)
     one = Instance("a")
     await one.start()
     yield one

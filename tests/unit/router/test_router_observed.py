@@ -14,8 +14,7 @@ from click.testing import CliRunner
 
 from hetserve.api.model_profile import ModelProfile
 from hetserve.cli.app import app
-from hetserve_router.access_log import AccessLog
-from hetserve_router.lines import Lines
+from hetserve_router.access_log import AccessLog, Lines
 from hetserve_router.router import Router
 from hetserve_router.served import ServiceLimits
 from hetserve_router.settings import RouterSettings

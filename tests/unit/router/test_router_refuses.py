@@ -10,9 +10,8 @@ import pytest
 
 from hetserve.api.service.dispatch import MOST_INSTANCES
 from hetserve_router import pace
-from hetserve_router.access_log import AccessLog
+from hetserve_router.access_log import AccessLog, Lines
 from hetserve_router.instances import InstanceAddress
-from hetserve_router.lines import Lines
 from hetserve_router.served import MOST_QUESTIONS
 from http_clients import hurry
 from router_scene import HOST, KEY, RouterScene, routing, until

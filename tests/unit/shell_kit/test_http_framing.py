@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from hetserve_shell.http import frames
 from hetserve_shell.http.frames import CONTENT, HEADER, BrokenError, ErrorCode, Frames, frame
-from hetserve_shell.http.framing import DEFAULT, INITIAL_WINDOW_SIZE, WIDEST, Framing
-from hetserve_shell.http.heads import HeadFields, Heads, plain_block
+from hetserve_shell.http.framing import DEFAULT, INITIAL_WINDOW_SIZE, WIDEST, Framing, HeadFields, Heads, plain_block
 
 GOOD = plain_block([(b":method", b"GET"), (b":path", b"/")])
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from effort import examples
 from hetserve_shell.http.frames import CONTENT, END_HEADERS, BrokenError, ErrorCode, Frames
-from hetserve_shell.http.heads import REMEMBERED, FieldDecoder, Heads, head_frames, plain_block
+from hetserve_shell.http.framing import REMEMBERED, FieldDecoder, Heads, head_frames, plain_block
 
 LIMIT = 4096
 GET = ((b":method", b"GET"), (b":path", b"/"))

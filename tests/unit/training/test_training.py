@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from hetserve.dispatch.joining.fang_rl import by_weights, recorded, recording
-from hetserve.dispatch.joining.weights import Weights
+from hetserve.dispatch.joining.weights import PolicyWeights
 from hetserve.serving.services import Service
 from hetserve.serving.session import Session
 from hetserve.simulation.clustered import ClientQueries, ClusteredArrivals
-from hetserve.training.course import Course, Progress, blank_weights, train
-from hetserve.training.rollouts import Fleet, offer, qualities, rollout
+from hetserve.training.course import Progress, TrainingCourse, blank_weights, train
+from hetserve.training.rollouts import TrainedFleet, offer, qualities, rollout
 from testing.fang import FULL_AND_TINY, small_system
 from testing.plain_fang import PlainServer, observed
 
-FLEET = Fleet(
+FLEET = TrainedFleet(
     small_system({"p2": FULL_AND_TINY, "g2": {"full": (0.2, 0.25, 0.4), "tiny": (0.1, 0.12)}}), {"p2": 1, "g2": 2}
 )
-SHORT = Course(updates=2, rollouts=2, shortest=(4.0, 4.0), window=20)
+SHORT = TrainingCourse(updates=2, rollouts=2, shortest=(4.0, 4.0), window=20)
 
 
 def _queries(seconds: int = 6, seed: int = 0) -> ClientQueries:
@@ -75,7 +75,7 @@ def test_more_decisions_than_rows_are_an_error_with_both() -> None:
 
 def test_a_policy_that_is_recorded_and_always_draws_the_best_acts_as_without_a_record() -> None:
     weights = blank_weights(FLEET, 3)
-    sharp = Weights(
+    sharp = PolicyWeights(
         weights.fleet,
         weights.variants,
         weights.sizes,
@@ -120,9 +120,9 @@ def test_each_update_is_told() -> None:
 
 def test_a_policy_gets_better() -> None:
     """At a load that small batches do not carry, chance serves most queries too late."""
-    fleet = Fleet(small_system({"p2": FULL_AND_TINY}), {"p2": 1})
+    fleet = TrainedFleet(small_system({"p2": FULL_AND_TINY}), {"p2": 1})
     told: list[Progress] = []
-    course = Course(
+    course = TrainingCourse(
         updates=60, rollouts=6, loads=(0.8, 0.8), shortest=(10.0, 10.0), window=30, surge=(0.0, 0.0), step=1e-2
     )
     train(fleet, 0, course, told.append)
@@ -136,4 +136,4 @@ def test_a_policy_gets_better() -> None:
 )
 def test_a_setting_out_of_range_is_named_with_its_value(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{field} .*: must be"):
-        Course(**{field: value})  # type: ignore[arg-type]
+        TrainingCourse(**{field: value})  # type: ignore[arg-type]

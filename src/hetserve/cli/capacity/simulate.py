@@ -149,11 +149,11 @@ def _joined(  # noqa: PLR0917
 ) -> NoReturn:
     """The command under a policy that joins queries."""
     from hetserve.cli.capacity.joined import result  # noqa: PLC0415
-    from hetserve.cli.capacity.joined.play import Asked, JoinedService, play, with_each_alone  # noqa: PLC0415
+    from hetserve.cli.capacity.joined.play import JoinedOptions, JoinedService, play, with_each_alone  # noqa: PLC0415
 
     if options["find_allowable"]:
         refuse(f"--find-allowable does not go with --policy {options['policy']}; give --rate Q/S")
-    asked = Asked(options["policy"], options["margin"] or 0.0, *(options[name] for name in _OF_JOINING[1:]))
+    asked = JoinedOptions(options["policy"], options["margin"] or 0.0, *(options[name] for name in _OF_JOINING[1:]))
 
     def played(one: InferenceService, problem: Problem, manifests: Manifests) -> JoinedService:
         found = play(one, problem, manifests, asked, options["counts"], options["rate"], effort)

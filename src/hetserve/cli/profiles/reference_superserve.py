@@ -24,7 +24,7 @@ SLO: Final = "36ms"
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class PublishedTimes:
     """A file of times. deviation: column of their standard deviation, if any. gpu: product and memory."""
 
     file: str
@@ -35,14 +35,14 @@ class Measured:
 
 
 GPUS: Final = {
-    "rtx-2080ti": Measured(
+    "rtx-2080ti": PublishedTimes(
         "profile_synthetic_2080ti.csv",
         "latency_ms",
         None,
         ("NVIDIA-GeForce-RTX-2080-Ti", "11264Mi"),
         "SYNTHETIC: 1.4 x the line through the A40's times at 8, 16 and 32; the paper's own are in a picture only",
     ),
-    "a40": Measured(
+    "a40": PublishedTimes(
         "profile.csv",
         "forward_ms",
         "forward_std_ms",
@@ -98,7 +98,7 @@ def _name(accuracy: str) -> str:
     return f"top-{accuracy.replace('.', '-')}"
 
 
-def _times(path: Path, found: Measured) -> dict[str, list[Json]]:
+def _times(path: Path, found: PublishedTimes) -> dict[str, list[Json]]:
     """{top-1 accuracy in percent, as written: rows of its table}, of rising accuracy."""
     columns = ["accuracy_top1", "batch", found.latency, *([found.deviation] if found.deviation else [])]
     table = read_rows(read_text(str(path), MOST_BYTES), str(path), columns)
@@ -115,7 +115,7 @@ def _times(path: Path, found: Measured) -> dict[str, list[Json]]:
     return {each: [rows[each][batch] for batch in sorted(rows[each])] for each in sorted(rows, key=float)}
 
 
-def _time(table: CsvRows, row: Any, found: Measured) -> Json:
+def _time(table: CsvRows, row: Any, found: PublishedTimes) -> Json:
     mean = table.positive(row, found.latency, SHORTEST * 1e3, LONGEST * 1e3, "ms")
     if found.deviation is None or not mean:
         return {"mean": milliseconds(mean / 1e3)}

@@ -26,7 +26,7 @@ from hetserve.dispatch.joining.fang import (
 )
 from hetserve.dispatch.joining.interface import BIN, BY_BIN, JoiningPolicy, Prepared, VariantModel
 from hetserve.dispatch.joining.recent import recent_rate
-from hetserve.dispatch.joining.weights import BINS, Weights, load_weights, shipped_weights
+from hetserve.dispatch.joining.weights import BINS, PolicyWeights, load_weights, shipped_weights
 from hetserve.dispatch.kernel import Floats, QueueArrays
 
 FANG_RL = 22
@@ -175,7 +175,7 @@ def learned(weights: str = "", alpha: float = 0.5, beta: float = 0.5) -> Joining
     return by_weights((load_weights(weights),) if weights else shipped_weights(), alpha, beta)
 
 
-def by_weights(sets: Sequence[Weights], alpha: float = 0.5, beta: float = 0.5) -> JoiningPolicy:
+def by_weights(sets: Sequence[PolicyWeights], alpha: float = 0.5, beta: float = 0.5) -> JoiningPolicy:
     """The policy with the first of these sets that fits the model. Raises ValueError for a setting out of range."""
     numbers = settings(alpha, beta, 8, "late", 1)
 
@@ -189,7 +189,7 @@ def by_weights(sets: Sequence[Weights], alpha: float = 0.5, beta: float = 0.5) -
     return JoiningPolicy("fang-rl", FANG_RL, prepare, BY_BIN, drops=False, scratch=lambda *_: (sizes, 0))
 
 
-def recording(weights: Weights, draws: Floats) -> JoiningPolicy:
+def recording(weights: PolicyWeights, draws: Floats) -> JoiningPolicy:
     """The policy as it is trained: actions are drawn, and each is recorded with time and state, as many as draws.
 
     draws: uniform, of one decision each. Read the record by `recorded`.
@@ -205,7 +205,7 @@ def recording(weights: Weights, draws: Floats) -> JoiningPolicy:
     return JoiningPolicy("fang-rl", FANG_RL, prepare, BY_BIN, drops=False, scratch=lambda *_: (room, rows + 1))
 
 
-def recorded(weights: Weights, floats: Floats, integers: np.ndarray) -> tuple[Floats, np.ndarray, Floats]:
+def recorded(weights: PolicyWeights, floats: Floats, integers: np.ndarray) -> tuple[Floats, np.ndarray, Floats]:
     """States [decision, input], actions [decision] and times [decision, s] from what the policy wrote.
 
     Raises ValueError for more decisions than rows.
@@ -218,7 +218,7 @@ def recorded(weights: Weights, floats: Floats, integers: np.ndarray) -> tuple[Fl
     return table[:, 1:].copy(), integers[1 : made + 1].copy(), table[:, 0].copy()
 
 
-def fitting_weights(sets: Sequence[Weights], model: VariantModel) -> Weights | None:
+def fitting_weights(sets: Sequence[PolicyWeights], model: VariantModel) -> PolicyWeights | None:
     """The first set that was trained for this model's types and variants; None: none was."""
     names = [one.name for one in model.variants]
     return next((one for one in sets if not one.misfit(model.types, names)), None)
@@ -232,13 +232,13 @@ def why_not(model: VariantModel, counts: Mapping[str, int], weights: str = "") -
     return "" if "" in reasons else "; ".join(reasons)
 
 
-def _desk_room(weights: Weights) -> int:
+def _desk_room(weights: PolicyWeights) -> int:
     """Floats of state, hidden layer and scores."""
     network = weights.network
     return int(network.inner.shape[0] + sum(network.outer.shape))
 
 
-def _packed(weights: Weights, model: VariantModel, rows: int) -> Floats:
+def _packed(weights: PolicyWeights, model: VariantModel, rows: int) -> Floats:
     """The parameters from `_FITS` on, without draws: lists are turned from the weights' order to the model's."""
     order, types = list(weights.fleet), len(model.types)
     counts = list(weights.fleet.values())
@@ -251,7 +251,7 @@ def _packed(weights: Weights, model: VariantModel, rows: int) -> Floats:
     return np.concatenate([np.array(part, np.float64) for part in ((*head, rows), *lists, *network)])
 
 
-def capacity_of(weights: Weights, model: VariantModel) -> float:
+def capacity_of(weights: PolicyWeights, model: VariantModel) -> float:
     """Throughput of the fleet by each type's most accurate variant at `CAPACITY_AT` items, or the most below [items/s].
 
     What the network sees of the load is in parts of it.

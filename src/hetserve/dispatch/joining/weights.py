@@ -33,7 +33,7 @@ class Network(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Weights:
+class PolicyWeights:
     """A network and what its inputs and actions mean.
 
     Inputs: bins of deadlines, all that waits, arrival rate; whether the type is this one, by type; remaining time of
@@ -103,7 +103,7 @@ def _counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {name}" for name, number in counts.items() if number)
 
 
-def read_weights(text: str, where: str) -> Weights:
+def read_weights(text: str, where: str) -> PolicyWeights:
     """Weights from their JSON. where: for errors. Raises ValueError, with field, value and what would be right."""
     try:
         found = json.loads(text)
@@ -115,7 +115,7 @@ def read_weights(text: str, where: str) -> Weights:
     if found["policy"] != "fang-rl":
         raise ValueError(f"{where}: policy {found['policy']!r}: must be fang-rl")
     try:
-        return Weights(
+        return PolicyWeights(
             {str(name): _whole(number, f"fleet.{name}") for name, number in dict(found["fleet"]).items()},
             tuple(map(str, found["variants"])),
             tuple(_whole(size, "sizes") for size in found["sizes"]),
@@ -141,13 +141,13 @@ def _array(network: Any, name: str) -> Floats:
         raise ValueError(f"network.{name}: must be numbers, in rows of one length") from None
 
 
-def load_weights(path: str) -> Weights:
+def load_weights(path: str) -> PolicyWeights:
     """Weights from a file. Raises ValueError, with the file, UnreadableError."""
     return read_weights(read_text(path, MOST_BYTES), path)
 
 
 @cache
-def shipped_weights() -> tuple[Weights, ...]:
+def shipped_weights() -> tuple[PolicyWeights, ...]:
     """The sets that come with the package."""
     folder = files(__package__) / "trained"
     return tuple(read_weights((folder / name).read_text(encoding="utf-8"), name) for name in SHIPPED)

@@ -47,7 +47,7 @@ _TRAINED: Final = "weights"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class JoinedOptions:
     """How a service with variants is played.
 
     margin: share by which predictions exceed the profiles. variants: those that may serve; None: all of the service.
@@ -77,7 +77,7 @@ class JoinedService:
     model: str
     problem: Problem
     counts: Mapping[str, int]
-    asked: Asked
+    asked: JoinedOptions
     played: Service
     effort: SimulationEffort
     rate: float
@@ -151,7 +151,7 @@ def play(  # noqa: PLR0917
     service: InferenceService,
     problem: Problem,
     manifests: Manifests,
-    asked: Asked,
+    asked: JoinedOptions,
     counts: dict[str, int] | None,
     rate: float,
     effort: SimulationEffort,
@@ -201,7 +201,7 @@ def with_each_alone(result: JoinedService, service: InferenceService, manifests:
     return dataclasses.replace(result, alone=tuple(alone(one.name) for one in result.system.variants))
 
 
-def _note_misfit(played: Service, counts: Mapping[str, int], asked: Asked) -> None:
+def _note_misfit(played: Service, counts: Mapping[str, int], asked: JoinedOptions) -> None:
     """Says why a trained policy leaves the service to another."""
     system = present(played, counts).system
     assert isinstance(system, VariantSystem)  # noqa: S101  as it was made
@@ -209,7 +209,7 @@ def _note_misfit(played: Service, counts: Mapping[str, int], asked: Asked) -> No
         note(f"{played.name}: {asked.policy} is {why}; fang decides")
 
 
-def _policy(asked: Asked) -> JoiningPolicy:
+def _policy(asked: JoinedOptions) -> JoiningPolicy:
     made = JOINING_POLICIES[asked.policy].load()
     settings: dict[str, Any] = {}
     if _SETTING in inspect.signature(made).parameters:
@@ -227,7 +227,7 @@ def _policy(asked: Asked) -> JoiningPolicy:
     return policy if asked.drops is None else dataclasses.replace(policy, drops=asked.drops)
 
 
-def system_of(service: InferenceService, problem: Problem, manifests: Manifests, asked: Asked) -> VariantSystem:
+def system_of(service: InferenceService, problem: Problem, manifests: Manifests, asked: JoinedOptions) -> VariantSystem:
     """The model's variants, as asked for, on the problem's types. Raises NotPlannedError."""
     chosen, specs = _chosen(service, asked), _specs(service, problem, manifests)
     switches = {name: parse_duration(spec.switch_time or "0s") for name, spec in specs.items()}
@@ -248,7 +248,7 @@ def system_of(service: InferenceService, problem: Problem, manifests: Manifests,
 
 
 def _times(
-    service: InferenceService, problem: Problem, type_name: str, spec: ModelProfileSpec, asked: Asked
+    service: InferenceService, problem: Problem, type_name: str, spec: ModelProfileSpec, asked: JoinedOptions
 ) -> dict[str, LatencyProfile]:
     """By variant that may serve: as profiled, slowed where the type shares its GPU, with the noise asked for."""
     shares = next(option.shares for option in problem.types if option.name == type_name)
@@ -267,7 +267,7 @@ def _specs(service: InferenceService, problem: Problem, manifests: Manifests) ->
     return {option.name: by_type[option.name] for option in problem.types}
 
 
-def _chosen(service: InferenceService, asked: Asked) -> Sequence[ModelVariant]:
+def _chosen(service: InferenceService, asked: JoinedOptions) -> Sequence[ModelVariant]:
     known = {one.name: one for one in service.spec.model.variants or ()}
     for unknown in sorted(set(asked.variants or ()) - known.keys()):
         refuse(f"--variant {unknown}: no such variant of {service.metadata.name}; there are: {', '.join(known)}")

@@ -10,16 +10,16 @@ import click
 
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifests import Manifests, read_manifests
-from hetserve.cli.capacity.joined.play import Asked, system_of
+from hetserve.cli.capacity.joined.play import JoinedOptions, system_of
 from hetserve.cli.capacity.services import Overrides, answered, choose, each, finish, planned, problem_of
 from hetserve.cli.capacity.simulate import configuration
 from hetserve.cli.output.progress import steps
 from hetserve.cli.output.streams import refuse
 from hetserve.cli.output.terminal import Block
-from hetserve.dispatch.joining.weights import Weights
+from hetserve.dispatch.joining.weights import PolicyWeights
 from hetserve.planning import Problem
-from hetserve.training.course import LOADS, Course, Progress, train
-from hetserve.training.rollouts import Fleet
+from hetserve.training.course import LOADS, Progress, TrainingCourse, train
+from hetserve.training.rollouts import TrainedFleet
 
 _OVERRIDES = ("budget", "slo", "percentile", "mix", "max_slowdown")
 
@@ -33,25 +33,29 @@ def run(files: tuple[str, ...], service: str | None, output: str | None, **optio
     if len(services) > 1:
         refuse(f"{len(services)} services in the input: name the one to train for by --service")
 
-    def trained(one: InferenceService) -> Weights:
+    def trained(one: InferenceService) -> PolicyWeights:
         return _trained(one, planned(problem_of(one, manifests, overrides)), manifests, options)
 
     found = each(services, trained)
     for weights in answered(found):
         _write(weights, output)
     if not answered(found):
-        finish(found, "table", None, Weights.as_json, _no_block, lambda *_: None)
+        finish(found, "table", None, PolicyWeights.as_json, _no_block, lambda *_: None)
 
 
-def _trained(service: InferenceService, problem: Problem, manifests: Manifests, options: dict[str, Any]) -> Weights:
+def _trained(
+    service: InferenceService, problem: Problem, manifests: Manifests, options: dict[str, Any]
+) -> PolicyWeights:
     name = str(service.metadata.name)
     if service.spec.model.variants is None:
         refuse(f"{name}: spec.model.variants names no variants to choose among; nothing is to be learned")
     held = {one: n for one, n in configuration(name, problem, options["counts"]).items() if n}
-    system = system_of(service, problem, manifests, Asked(options["policy"], noise=options["noise"])).present(held)
-    fleet = Fleet(system, held)
+    system = system_of(service, problem, manifests, JoinedOptions(options["policy"], noise=options["noise"])).present(
+        held
+    )
+    fleet = TrainedFleet(system, held)
     low, high = options["rates"] or (load * fleet.capacity for load in LOADS)
-    course = Course(updates=options["updates"], loads=(low / fleet.capacity, high / fleet.capacity))
+    course = TrainingCourse(updates=options["updates"], loads=(low / fleet.capacity, high / fleet.capacity))
     with steps(f"{name}: {options['policy']}", course.updates) as shown:
 
         def told(progress: Progress) -> None:
@@ -60,7 +64,7 @@ def _trained(service: InferenceService, problem: Problem, manifests: Manifests, 
         return train(fleet, options["seed"], course, told)
 
 
-def _write(weights: Weights, output: str | None) -> None:
+def _write(weights: PolicyWeights, output: str | None) -> None:
     text = json.dumps(weights.as_json(), allow_nan=False) + "\n"
     if output is None:
         click.echo(text, nl=False)
@@ -71,5 +75,5 @@ def _write(weights: Weights, output: str | None) -> None:
         refuse(f"-o {output}: cannot be written: {error.strerror}")
 
 
-def _no_block(weights: Weights) -> Block:
+def _no_block(weights: PolicyWeights) -> Block:
     return Block(f"{weights.fleet}", ())
