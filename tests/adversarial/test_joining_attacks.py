@@ -198,3 +198,27 @@ def test_a_revision_keeps_what_is_served_and_the_variants() -> None:
     outcome = run.outcome()
     assert ((outcome.joined > 0) | (outcome.instance == DROPPED)).all()
     assert len({int(v) for v in outcome.variant[outcome.joined > 0]}) >= 1
+
+
+def test_a_revision_to_another_order_of_the_queue_sorts_what_waits() -> None:
+    one = {"a": {"v0": TableProfile((1,), (Seconds(0.1),))}}
+    made = VariantSystem.of_variants(one, _VARIANTS[:1], 0.5, hard=5.0)
+    run = Session([Service("s", made, make_joining_policy("fang"))])
+    flood(run, np.zeros(4), np.array([1.15, 1.05, 1.10, 1.01]))
+    run.until(0.05)
+    run.revise([Service("s", made, make_joining_policy("max-batch"))])
+    flood(run, [0.06], np.array([0.97]))
+    run.join(GpuInstance("s", "a", "g0"))
+    run.until()
+    assert np.argsort(run.outcome().start).tolist() == [3, 4, 1, 2, 0]
+
+
+def test_slackfit_takes_no_bucket_by_which_the_head_is_late() -> None:
+    slow = TableProfile((1, 2, 4), (Seconds(0.03), Seconds(0.06), Seconds(0.12)))
+    profiles = {"fast": TableProfile((1, 4), (Seconds(0.01), Seconds(0.02))), "slow": slow}
+    made = VariantSystem.of_variants({"a": profiles}, [Variant("fast", 70.0), Variant("slow", 80.0)], 0.05)
+    run = Session([Service("s", made, make_joining_policy("slackfit"))])
+    run.join(GpuInstance("s", "a", "g0"))
+    run.arrive("s", np.zeros(1), np.array([3]), np.array([0.5]))
+    run.until()
+    assert not run.outcome().late[0]

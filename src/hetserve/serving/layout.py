@@ -369,4 +369,8 @@ def revised(state: EngineState, tables: Tables, sizes: Sequence[Integers]) -> En
     kept = np.flatnonzero(tables.joining.widths[:known] == state.tables.joining.widths)
     recent[kept], newest[kept] = state.course.recent[kept], state.course.newest[kept]
     course = state.course._replace(recent=recent, newest=newest)
-    return state._replace(tables=tables, waiting=waiting, misses=misses, course=course)
+    before = state.tables.joining.orders
+    state = state._replace(tables=tables, waiting=waiting, misses=misses, course=course)
+    for service in np.flatnonzero(tables.joining.orders[:known] != before).tolist():
+        state = put_back(state, service, np.zeros(0, np.int64))
+    return state

@@ -195,7 +195,7 @@ def slackfit(scene: JoiningScene, worker: JoiningWorker, table: Table) -> Choice
         held.setdefault(min(int((entry[0] - first) / width), buckets - 1) if width > 0 else 0, []).append(entry)
     for bucket in sorted(held, reverse=True):
         items, variant = max((n, v) for _, n, v in held[bucket])
-        if max(held[bucket])[0] <= scene.slack and table[variant][scene.queue[0].items - 1] < math.inf:
+        if max(held[bucket])[0] <= scene.slack and table[variant][scene.queue[0].items - 1] <= scene.slack:
             return variant, items, math.inf
     return max_batch(scene, worker, table)
 

@@ -63,7 +63,7 @@ def choose_max_accuracy(
 def choose_slackfit(
     now: float, worker: int, queue: QueueArrays, workers: FleetArrays, asking: JoiningArguments
 ) -> tuple[int, int, float]:
-    """What the highest bucket within the slack holds; none is: as `choose_max_batch`.
+    """What the highest bucket within the slack holds, if the head is in time by it; none is: as `choose_max_batch`.
 
     Parameters: the number of buckets and, by type, what `_buckets_of` says of each.
     """
@@ -72,7 +72,7 @@ def choose_slackfit(
     for bucket in range(first, first + 3 * buckets, 3):
         if asking.parameters[bucket] <= slack:
             variant = int(asking.parameters[bucket + 1])
-            if asking.model.mean[type_ * asking.model.variants + variant, queue.sizes[0]] < math.inf:
+            if asking.model.mean[type_ * asking.model.variants + variant, queue.sizes[0]] <= slack:
                 return variant, int(asking.parameters[bucket + 2]), math.inf
     return choose_max_batch(now, worker, queue, workers, asking)
 
