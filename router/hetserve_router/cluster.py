@@ -153,8 +153,6 @@ class ServingCluster(ServiceDiscovery):
         )
 
 
-log = logging.getLogger(__name__)
-
 LEADER_LABEL: Final = "hetserve.io/leads."
 """With the name of the Lease the label of the pod that serves, by which the router's Service finds it."""
 ASK_AGAIN: Final = 2.0

@@ -127,10 +127,15 @@ class Front:
             return None
         key, service, spec = route
         if self.services.get(key) is not service or service.spec is not spec or not self.serves():
+            head.note = None
             return None
         if note is None:
             head.note = QueryNote(head, route)
         return service
+
+    def forget_routes(self) -> None:
+        """Lets go of services that are gone."""
+        self._routes.clear()
 
     def _note(self, head: Head, service: ServedService) -> None:
         """Notes where a query goes."""

@@ -77,6 +77,7 @@ class Router:
         for key in self.services.keys() - found.keys():
             self.services[key].stand(())
             self._ended[key] = now, self.services.pop(key)
+            self.front.forget_routes()
         for key in [key for key, (since, _) in self._ended.items() if since + STAYS < now]:
             del self._ended[key]
             if key not in found:

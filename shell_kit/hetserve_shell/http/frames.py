@@ -24,6 +24,8 @@ HEAD: Final = 8
 """A head counts for so many frames more, and one for each 8 bytes: it is decoded, and answered."""
 IDLE: Final = 5000
 """Frames that ask for nothing, such as pings and windows, in half a second: 600 pods a second make some 1,000."""
+RESET: Final = 9
+"""A request that is taken back before its answer counts for so many of them more."""
 HALF_A_SECOND: Final = 0.5
 
 Frame = tuple[int, int, int, bytes]
@@ -128,11 +130,11 @@ class ClientFrames(Frames):
                 self.since = self._fed
             yield frame
 
-    def count_idle(self) -> None:
-        """Counts a frame that asked for nothing. Raises BrokenError where these are too many."""
+    def count_idle(self, frames: int = 1) -> None:
+        """Counts frames that asked for nothing. Raises BrokenError where these are too many."""
         if self._fed >= self._idle_since + HALF_A_SECOND:
             self._idle, self._idle_since = 0, self._fed
-        self._idle += 1
+        self._idle += frames
         if self._idle > IDLE:
             raise BrokenError(f"more than {IDLE} frames that ask for nothing", ErrorCode.ENHANCE_YOUR_CALM)
 

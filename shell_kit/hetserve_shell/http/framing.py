@@ -76,6 +76,9 @@ class Framing:
         self._untold = 0
         """Bytes that came of which the peer has not been told."""
         self._said, self.queued = [preface], len(preface)
+        self._shrinking = b""
+        """What the next head begins with."""
+        self._has_shrunk = False
         values = [number.to_bytes(2, "big") + value.to_bytes(4, "big") for number, value in settings.items()]
         self.say(frame(SETTINGS, 0, 0, b"".join(values)))
         self._widen(0, window - DEFAULT)
@@ -102,7 +105,8 @@ class Framing:
         return said[0] if len(said) == 1 else b"".join(said)
 
     def say_head(self, stream: int, fields: Headers, *, ends: bool) -> None:
-        self.say(head_frames(stream, fields, ends=ends))
+        self.say(head_frames(stream, fields, ends=ends, begins=self._shrinking))
+        self._shrinking = b""
 
     def say_data(self, stream: int, piece: bytes | memoryview[int], *, ends: bool) -> None:
         """piece: both windows have room for it, and a frame."""
@@ -151,8 +155,12 @@ class Framing:
         if len(content) % 6:
             raise BrokenError(f"settings of {len(content)} bytes", ErrorCode.FRAME_SIZE_ERROR)
         for at in range(0, len(content), 6):
-            if int.from_bytes(content[at : at + 2], "big") == INITIAL_WINDOW_SIZE:
-                self.first_room = int.from_bytes(content[at + 2 : at + 6], "big")
+            number, value = int.from_bytes(content[at : at + 2], "big"), int.from_bytes(content[at + 2 : at + 6], "big")
+            if number == HEADER_TABLE_SIZE and value < TABLE and not self._has_shrunk:
+                # It waits to hear so (RFC 7541, section 4.2), though our heads use no table.
+                self._shrinking, self._has_shrunk = NO_TABLE, True
+            if number == INITIAL_WINDOW_SIZE:
+                self.first_room = value
                 if self.first_room > WIDEST:
                     raise BrokenError(f"a window of {self.first_room} bytes", ErrorCode.FLOW_CONTROL_ERROR)
                 self._listener.on_room(0, 0)
@@ -222,11 +230,13 @@ REMEMBERED: Final = 8
 """Heads of a connection that are looked up; each has at most so many bytes and fields:"""
 SHORT: Final = 512
 FEW: Final = 32
+NO_TABLE: Final = b"\x20"
+"""In a head: the table has no bytes from now on."""
 _ONE_BYTE: Final = 127
 """A length below it has one."""
 _PSEUDO: Final = frozenset((b":method", b":scheme", b":authority", b":path", b":status", b":protocol"))
 _NAME: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
-_BREAK: Final = re.compile(rb"[\0\r\n]")
+_CONTROL: Final = re.compile(rb"[\0-\x08\n-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +270,7 @@ class FieldDecoder:
             fields = list(self._decoder.decode(block, raw=True))
         except OversizedHeaderListError:
             raise BrokenError("a head that is too large", ErrorCode.ENHANCE_YOUR_CALM) from None
-        except (HPACKError, IndexError) as error:
+        except (HPACKError, IndexError, ValueError) as error:
             raise BrokenError(f"a head that is none: {error}", ErrorCode.COMPRESSION_ERROR) from None
         newest = next(iter(table.dynamic_entries), None)
         self.is_changed = before[:2] != (table.maxsize, len(table.dynamic_entries)) or newest is not before[2]
@@ -315,8 +325,10 @@ def _checked(fields: Headers) -> HeadFields:
             pseudo[name] = value
     if not all(_NAME.fullmatch(name) for name, _ in headers):
         raise BrokenError("a name of a field: must be of lower case and without blanks")
-    if any(_BREAK.search(value) for _, value in fields):
-        raise BrokenError("a value of a field: must be one line")
+    if any(_CONTROL.search(value) for _, value in fields):
+        raise BrokenError("a value of a field: must have no control characters")
+    if sum(name == b"content-length" for name, _ in headers) > 1:
+        raise BrokenError("the length of the content comes twice")
     if b":authority" in pseudo:
         headers = [(b"host", pseudo[b":authority"]), *(field for field in headers if field[0] != b"host")]
     return HeadFields(pseudo, headers, dict(reversed(headers)))
@@ -334,9 +346,9 @@ def plain_block(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
     )
 
 
-def head_frames(stream: int, fields: Iterable[tuple[bytes, bytes]], *, ends: bool) -> bytes:
-    """The frames of a head. ends: whether nothing comes behind it on its stream."""
-    block, flags = plain_block(fields), END_STREAM if ends else 0
+def head_frames(stream: int, fields: Iterable[tuple[bytes, bytes]], *, ends: bool, begins: bytes = b"") -> bytes:
+    """The frames of a head. ends: whether nothing comes behind it on its stream. begins: what the block begins with."""
+    block, flags = begins + plain_block(fields), END_STREAM if ends else 0
     if len(block) <= CONTENT:
         return frame(HEADERS, flags | END_HEADERS, stream, block)
     parts = [block[at : at + CONTENT] for at in range(0, len(block), CONTENT)]

@@ -291,7 +291,7 @@ class Connection(OpenConnection):
                 self._parse(self._take_rest())
         if self._queue:
             self._await_turn()
-        if not self._rest and self._pausing is None:
+        if not self._rest and (self._pausing is None or self._current is not None):
             self._resume()
         self._close_if_done()
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from hetserve_shell.http import grpc
 from hetserve_shell.http.connection import OpenConnection
-from hetserve_shell.http.frames import CONTENT, BrokenError, ClientFrames, ErrorCode
+from hetserve_shell.http.frames import CONTENT, RESET, BrokenError, ClientFrames, ErrorCode
 from hetserve_shell.http.framing import WIDEST, HeadFields, server_side, window_of
 from hetserve_shell.http.limits import (
     HttpError,
@@ -69,6 +69,10 @@ class Http2Connection(OpenConnection):
     @property
     def _busy(self) -> bool:
         return bool(self._exchanges)
+
+    @property
+    def worth(self) -> tuple[bool, bool, float]:
+        return any(one.pausing is None for one in self._exchanges.values()), self._served, self.idle_since
 
     def part(self) -> None:
         """Asks the client for no more requests; serves those that are on their way."""
@@ -157,6 +161,11 @@ class Http2Connection(OpenConnection):
             self._framing.say_goaway(self._highest, error.code)
             self._close()
             return
+        except Exception:
+            log.exception("hearing a client of HTTP/2 failed")
+            self._framing.say_goaway(self._highest, ErrorCode.INTERNAL_ERROR)
+            self._close()
+            return
         if self._widened:
             self._go_on()
         if self._frames.left:
@@ -229,6 +238,7 @@ class Http2Connection(OpenConnection):
         self._check_begun(stream)
         if exchange := self._exchanges.get(stream):
             self._forget(exchange)
+            self._frames.count_idle(RESET)
 
     def on_room(self, stream: int, more: int) -> None:
         self._check_begun(stream)

@@ -223,7 +223,7 @@ class RequestReader:
         path, _, query = self._url.partition(b"?")
         head = Head(self._parser.get_method(), path, query, self._headers, length, False, self._firsts)
         self._choose(head, expecting)
-        if self._first is None and not expecting:
+        if self._first is None:
             self._first = head
         if length:
             self._length = length
@@ -235,6 +235,7 @@ class RequestReader:
     def _choose(self, head: Head, expecting: bool) -> Taker:
         """Finds who takes a request. Raises HttpError."""
         self._head, self._head_only = head, head.method == b"HEAD"
+        head.refused = 0  # of one that came with it before
         try:
             taker = self._server.router.asked(head)
         except Exception as error:
@@ -245,7 +246,7 @@ class RequestReader:
     def _remember(self, data: bytes) -> None:
         """Notes the head that data began with, if it is whole and says how long the body is."""
         head, self._known, self._total = self._first, None, 0
-        if head is None or self.dead or head.length is None or head.length > WHOLE:
+        if head is None or self.dead or head.length is None or head.length > WHOLE or head.get(b"expect"):
             return
         end = data.find(b"\r\n\r\n", 0, PIECE) + 4
         if end >= 4 and data.startswith(head.method):  # blank lines may come before

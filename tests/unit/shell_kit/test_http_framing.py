@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+from hpack import Decoder
 from hyperframe.frame import Frame
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,6 +112,17 @@ def test_what_nobody_needs_to_hear_of_is_answered_or_passed_over() -> None:
     framing.hear(frames.SETTINGS, 0, 0, setting(3, 7) + setting(INITIAL_WINDOW_SIZE, 5))
     assert framing.take() == frame(frames.PING, 1, 0, b"12345678") + frame(frames.SETTINGS, 1, 0)
     assert (framing.first_room, listener.heard) == (5, [("room", 0, 0)])
+
+
+def test_a_peer_with_a_smaller_table_hears_that_our_heads_use_none() -> None:
+    decoder, framing = Decoder(), side(Listener())
+    framing.hear(frames.SETTINGS, 0, 0, setting(1, 0))
+    framing.hear(frames.SETTINGS, 0, 0, setting(1, 100) + setting(1, 50))
+    framing.take()
+    decoder.max_allowed_table_size = 0
+    for _ in range(2):
+        framing.say_head(1, [(b":status", b"200")], ends=True)
+        assert list(decoder.decode(framing.take()[frames.HEADER :], raw=True)) == [(b":status", b"200")]
 
 
 def test_windows_open_again_once_half_of_them_has_come_with_padding() -> None:

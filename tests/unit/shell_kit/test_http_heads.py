@@ -105,6 +105,9 @@ def test_of_very_many_heads_few_are_kept() -> None:
         pytest.param([(b"x", b"y\nz: 1")], id="a line end in a value"),
         pytest.param([(b"x", b"y\r")], id="a return in a value"),
         pytest.param([(b":path", b"/\0")], id="a nul in a path"),
+        pytest.param([(b"x", b"a\x01b")], id="a control character"),
+        pytest.param([(b"x", b"a\x7f")], id="a delete"),
+        pytest.param([(b"content-length", b"1"), (b"content-length", b"2")], id="two lengths"),
     ],
 )
 def test_what_could_be_taken_for_something_else_is_refused(plain: list[tuple[bytes, bytes]]) -> None:

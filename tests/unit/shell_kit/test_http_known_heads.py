@@ -97,7 +97,9 @@ CLOSING = ask("POST", "/a", "Connection: close", body=b"one")
 
 
 def test_requests_that_come_at_once_are_taken_as_those_that_come_in_pieces() -> None:
-    stories = [(one, other, one) for one, other in product(REQUESTS, repeat=2)]
+    expecting = ask("POST", "/a", "Expect: 100-continue", body=b"one")
+    stories: list[tuple[bytes, ...]] = [(one, other, one) for one, other in product(REQUESTS, repeat=2)]
+    stories += [(expecting + ask("POST", "/b", body=body), expecting[:-3] + body) for body in (b"22", b"four", b"one")]
     for story in [*stories, (CLOSING[:-1], b"e", CLOSING), (REQUESTS[0], CLOSING, CLOSING)]:
         whole, pieces = Reading(), Reading()
         for request in story:

@@ -205,3 +205,17 @@ async def test_within_an_answer_nobody_hears_that_another_one_is_given_up(recept
     assert longest.left == 0
     await asyncio.sleep(0)
     assert longest.left == 1
+
+
+async def test_a_connection_whose_last_held_request_is_refused_later_is_read_on(reception: Reception) -> None:
+    reception.desk.pause = SOON
+    client = await reception.connect()
+    await client.send(ask("POST", "/x", body=b"one"))
+    _, reply = await reception.guest()
+    await client.send(ask("POST", "/no", body=bytes(16_384)))
+    await asyncio.sleep(SOON)
+    reply.answer(200, [], b"")
+    assert (await client.answer())[0] == 200
+    assert (await client.answer())[0] == 429
+    await client.send(ask("POST", "/echo", body=b"next"))
+    assert (await client.answer())[1] == b"next"
