@@ -12,7 +12,9 @@ import pytest
 
 from hetserve.base.units import Seconds
 from hetserve.dispatch.joining import JoiningPolicy, Variant, make_joining_policy
-from hetserve.dispatch.joining.interface import BY_ARRIVAL
+from hetserve.dispatch.joining.fang_rl import LONGEST_WAIT, by_weights
+from hetserve.dispatch.joining.interface import BY_ARRIVAL, BY_BIN
+from hetserve.dispatch.joining.weights import Network, PolicyWeights
 from hetserve.profiles import LatencyProfile, LinearProfile, TableProfile
 from hetserve.serving.dispatcher import Dispatcher
 from hetserve.serving.services import ComputeUse, GpuInstance, Service
@@ -112,7 +114,7 @@ def test_a_late_clock_counts_arrivals_as_an_early_one(policy: JoiningPolicy) -> 
 
 @EACH
 def test_deadlines_that_nobody_can_meet_are_all_misses(policy: JoiningPolicy) -> None:
-    run = a_run(policy)
+    run = a_run(replace(policy, drops=True))
     flood(run, np.arange(50) / 1000, np.full(50, 1e-6))
     run.until()
     assert run.outcome().late.all()
@@ -130,6 +132,51 @@ def test_a_type_that_cannot_serve_the_head_leaves_it_to_another() -> None:
         outcome = run.outcome()
         assert np.isfinite(outcome.finish).all(), policy.name
         assert outcome.instance[0] == 1
+
+
+@pytest.mark.parametrize("policy", [policy for policy in policies() if policy.order == BY_BIN], ids=lambda p: p.name)
+@pytest.mark.parametrize("rate", [1.0, 100.0])
+def test_a_head_that_the_chosen_variant_cannot_hold_is_served_by_one_that_can(
+    policy: JoiningPolicy, rate: float
+) -> None:
+    tables: dict[str, LatencyProfile] = {**_PROFILES, "v1": TableProfile((1, 4), (Seconds(0.007), Seconds(0.012)))}
+    made = VariantSystem.of_variants({"a": tables}, _VARIANTS, 0.5)
+    run = Session([Service("s", made, policy)])
+    run.join(GpuInstance("s", "a", "g0"))
+    run.arrive("s", np.arange(9) / rate, np.array([0, 7, 0, 15, 4, 0, 0, 11, 3]), np.full(9, 0.5))
+    run.until()
+    outcome = run.outcome()
+    assert np.isfinite(outcome.finish).all()
+    assert (outcome.variant[outcome.size >= 4] == 0).all()
+    assert rate > 1 or (outcome.variant[outcome.size < 4] == 1).all()
+
+
+def test_all_that_waits_is_bounded_by_the_limit_of_the_variant_that_serves() -> None:
+    tables: dict[str, LatencyProfile] = {**_PROFILES, "v1": TableProfile((1, 6), (Seconds(0.007), Seconds(0.02)))}
+    made = VariantSystem.of_variants({"a": tables}, _VARIANTS, 0.036)
+    for waits, joined, variant in ((5, 5, 1), (6, 6, 1), (13, 13, 0)):
+        run = Session([Service("s", made, make_joining_policy("fang-fixed"))])
+        run.join(GpuInstance("s", "a", "g0"))
+        flood(run, np.zeros(waits))
+        run.until()
+        outcome = run.outcome()
+        assert (int(outcome.joined[0]), int(outcome.variant[0])) == (joined, variant)
+
+
+def test_a_network_that_always_waits_serves_the_head_once_it_would_be_late() -> None:
+    fleet, neurons, sizes = {"a": 1}, 3, (1, 4)
+    inputs, actions = PolicyWeights.inputs_of(fleet), 2 * len(sizes) + 1
+    bias = np.arange(actions, dtype=np.float64)
+    layers = Network(np.zeros((inputs, neurons)), np.zeros(neurons), np.zeros((neurons, actions)), bias)
+    policy = by_weights([PolicyWeights(fleet, ("v0", "v1"), sizes, 0, layers)])
+    run = Session([Service("s", a_system(1.0), policy)])
+    run.join(GpuInstance("s", "a", "g0"))
+    flood(run, [0.0, 0.1])
+    run.until()
+    outcome = run.outcome()
+    assert (outcome.start > 1 - 0.002).all()
+    assert (outcome.start <= 1 - 0.002 + LONGEST_WAIT).all()
+    assert (outcome.variant == 1).all(), "the best action but to wait: 4 items by v1"
 
 
 @pytest.mark.parametrize("slos", [[1.0], [1.0, math.nan], [1.0, math.inf], [-math.inf, 1.0]])

@@ -12,13 +12,10 @@ from testing.joining import FATES, JoiningStory, fates, joining_stories, policie
 from testing.plain_joining import REFERENCES, USABLE
 from testing.plain_serving import PlainServing
 
-FANGS = {"fang-fixed", "fang", "fang-rl"}
-"""Compared in `test_fang_differential.py`."""
-
 
 def test_every_joining_policy_has_a_reference() -> None:
     assert set(REFERENCES) == set(USABLE) == {policy.name for policy in policies()}
-    assert set(REFERENCES) == set(JOINING_POLICIES.names) - FANGS
+    assert set(REFERENCES) == set(JOINING_POLICIES.names)
 
 
 @pytest.mark.parametrize("name", REFERENCES)

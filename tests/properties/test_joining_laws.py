@@ -20,7 +20,7 @@ from hetserve.serving.state import DROPPED, WAITING
 from hetserve.serving.variants import VariantSystem
 from testing.joining import NAME, JoiningStory, accuracy, joining_stories, offer, policies, told
 
-ON_THE_PARETO_SET = tuple(policy for policy in policies() if policy.name not in ("clipper", "infaas"))
+WITH_ALL_VARIANTS = tuple(policy for policy in policies() if policy.name not in ("clipper", "infaas"))
 
 
 def played(story: JoiningStory) -> tuple[VariantSystem, Outcomes]:
@@ -57,7 +57,7 @@ def test_every_query_is_served_once_with_others_that_waited_by_one_variant_that_
 
 
 @settings(max_examples=examples(300))
-@given(joining_stories(*ON_THE_PARETO_SET))
+@given(joining_stories(*WITH_ALL_VARIANTS))
 def test_what_is_not_dropped_is_served_if_an_instance_can(story: JoiningStory) -> None:
     policy, made = story.service.policy, story.service.system
     assert isinstance(policy, JoiningPolicy)
@@ -137,7 +137,7 @@ def _rows(types: list[int], variants: int) -> np.ndarray[tuple[int], np.dtype[np
 
 
 @settings(max_examples=examples(100))
-@given(joining_stories(*ON_THE_PARETO_SET), st.integers(0, 3), st.sampled_from((0.0, 0.25)))
+@given(joining_stories(*WITH_ALL_VARIANTS), st.integers(0, 3), st.sampled_from((0.0, 0.25)))
 def test_a_dominated_variant_changes_nothing(story: JoiningStory, which: int, slower: float) -> None:
     """Lemma 4.1."""
     made = story.service.system

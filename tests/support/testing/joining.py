@@ -35,6 +35,8 @@ def policies() -> tuple[JoiningPolicy, ...]:
         make_joining_policy("infaas", least=72.0),
         make_joining_policy("coarse", interval=0.5, headroom=1.5),
         make_joining_policy("rate-fit", share=1.5, window=2.0, horizon=2.0, longest=3.0),
+        *(make_joining_policy(name) for name in ("fang-fixed", "fang", "fang-rl")),
+        make_joining_policy("fang", alpha=0.75, beta=2.0, threshold=2, models="own"),
     )
 
 
@@ -99,6 +101,7 @@ def joining_stories(draw: st.DrawFn, *some: JoiningPolicy) -> JoiningStory:
     seats = st.builds(GpuInstance, st.just(NAME), st.sampled_from(made.types), gpus)
     moments = st.integers(0, 48).map(lambda n: n / 8)
     slos = st.sampled_from((made.slo, 2 * made.slo))
+    items = st.integers(1, min(made.served.means.shape[1], 3))
     paired = draw(st.lists(moments, max_size=5))
     steps = st.builds(
         JoiningStep,
@@ -110,7 +113,7 @@ def joining_stories(draw: st.DrawFn, *some: JoiningPolicy) -> JoiningStory:
     return JoiningStory(
         (service, other) if paired else (service,),
         (*draw(st.lists(seats, min_size=1, max_size=4)), *([GpuInstance(_PAIRED, "a", "g0")] if paired else [])),
-        tuple(draw(st.lists(st.tuples(moments, st.integers(1, 2), slos), min_size=1, max_size=25))),
+        tuple(draw(st.lists(st.tuples(moments, items, slos), min_size=1, max_size=25))),
         tuple(paired),
         tuple(sorted(draw(st.lists(steps, max_size=3)), key=lambda step: step.at)),
     )

@@ -1,6 +1,6 @@
 """Fang et al.'s schedulers and a server that they drive, in plain Python: what the engine is compared with.
 
-Instances are alone on their GPUs, queries are of one item, and a batch takes as long as is predicted.
+Instances are alone on their GPUs, and a batch takes as long as is predicted.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ class Sent(NamedTuple):
 class PlainServer:
     """A model's variants on instances, by type, in the order in which they are asked.
 
-    deadlines: [query] soft ones. waiting: in the order of their bins. free_at: [instance], when it was last free.
+    items, deadlines: [query], the soft ones. waiting: in the order of their bins. free_at: [instance], when it was last
+    free.
     """
 
     model: VariantModel
     types: Sequence[int]
     arrivals: Sequence[float]
+    items: Sequence[int]
     deadlines: Sequence[float]
     now: float = 0.0
     waiting: list[int] = field(default_factory=list)
@@ -48,26 +50,37 @@ class PlainServer:
         """Over the last 5 s: whole cells of the window, and the one under way."""
         width = 5.0 / CELLS
         oldest = int(self.now / width) - CELLS + 1
-        since = sum(oldest <= int(at / width) and at <= self.now for at in self.arrivals)
+        arrived = zip(self.arrivals, self.items, strict=True)
+        since = sum(items for at, items in arrived if oldest <= int(at / width) and at <= self.now)
         return since / (self.now - oldest * width)
 
     def time(self, instance: int, variant: int, items: int) -> float:
         table = self.model.mean[self.types[instance], variant]
         return float(table[items - 1]) if items <= len(table) else math.inf
 
+    def asked(self) -> int:
+        """Items of all that waits."""
+        return sum(self.items[query] for query in self.waiting)
+
+    def joined(self, instance: int, variant: int, most: int) -> list[int]:
+        """The first queries of at most so many items, at least one, that the variant can serve."""
+        for number in range(len(self.waiting), 0, -1):
+            items = sum(self.items[query] for query in self.waiting[:number])
+            if (number == 1 or items <= most) and math.isfinite(self.time(instance, variant, items)):
+                return self.waiting[:number]
+        return []
+
+    def able(self, instance: int) -> list[int]:
+        """Variants that can serve the head, the most accurate first."""
+        return [v for v in range(self.best(instance), -1, -1) if self.joined(instance, v, 1)]
+
     def best(self, instance: int) -> int:
         """The most accurate variant that it serves."""
         return max(v for v in range(len(self.model.variants)) if math.isfinite(self.time(instance, v, 1)))
 
-    def lowered(self, instance: int, variant: int, size: int) -> int:
-        size = min(size, self.model.mean.shape[-1])
-        while size and math.isinf(self.time(instance, variant, size)):
-            size //= 2
-        return size
-
     def capacity(self, instance: int) -> float:
         best = self.best(instance)
-        size = self.lowered(instance, best, 8)
+        size = max(size for size in range(1, 9) if math.isfinite(self.time(instance, best, size)))
         return size / self.time(instance, best, size)
 
     def time_utility(self, end: float, query: int) -> float:
@@ -75,29 +88,25 @@ class PlainServer:
         return 1.0 if late <= 0 else 1 - late / self.model.grace if late < self.model.grace else 0.0
 
     def worth(self, instance: int, variant: int, queries: Sequence[int], *, own: bool) -> float:
-        end = self.now + self.time(instance, variant, len(queries))
+        end = self.now + self.time(instance, variant, sum(self.items[query] for query in queries))
         total = sum(self.time_utility(end, query) for query in queries)
         return total * (self.model.variants[variant].utility if own else 1.0)
 
     def worthiest(self, instance: int, size: int, *, own: bool) -> int:
-        queries = self.waiting[:size]
-        options = [
-            variant
-            for variant in range(self.best(instance), -1, -1)
-            if math.isfinite(self.time(instance, variant, len(queries)))
-        ]
-        return max(options, key=lambda variant: self.worth(instance, variant, queries, own=own))  # the first of equals
+        """The first of equals."""
+        worth = {v: self.worth(instance, v, self.joined(instance, v, size), own=own) for v in self.able(instance)}
+        return max(worth, key=lambda variant: worth[variant])
 
 
 Choice = tuple[int, int]
 """Variant and most queries; 0: it waits."""
+WAITS = (0, 0)
 Scheduler = Callable[[PlainServer, int], Choice]
 
 
 def fixed(server: PlainServer, instance: int) -> Choice:
-    best = server.best(instance)
-    size = server.lowered(instance, best, min(len(server.waiting), 32))
-    return server.worthiest(instance, size, own=False), size
+    size = min(server.asked(), 32)
+    return (server.worthiest(instance, size, own=False), size) if server.able(instance) else WAITS
 
 
 def heuristic(alpha: float = 0.5, beta: float = 0.5, threshold: int = 8, *, own: bool = False) -> Scheduler:
@@ -108,10 +117,13 @@ def heuristic(alpha: float = 0.5, beta: float = 0.5, threshold: int = 8, *, own:
 
         def needed(size: int) -> float:
             coming = server.time(instance, best, size) * rate
-            return (alpha * coming + (1 - alpha) * len(server.waiting)) * beta * share
+            return (alpha * coming + (1 - alpha) * server.asked()) * beta * share
 
         size = next((size for size in sizes if size >= needed(size)), sizes[-1])
-        return (server.worthiest(instance, size, own=own) if size >= threshold else best), size
+        able = server.able(instance)
+        if not able:
+            return WAITS
+        return (server.worthiest(instance, size, own=own) if size >= threshold else able[0]), size
 
     return choose
 
@@ -122,13 +134,17 @@ def learned(weights: PolicyWeights) -> Scheduler:
     def choose(server: PlainServer, instance: int) -> Choice:
         state = observed(server, instance, weights)
         hidden = np.maximum(state @ weights.network.inner + weights.network.inner_bias, 0)
-        action = int((hidden @ weights.network.outer + weights.network.outer_bias).argmax())
-        if action == len(weights.sizes) * len(weights.variants):
-            return 0, 0
+        scores = hidden @ weights.network.outer + weights.network.outer_bias
+        action, able = int(scores.argmax()), server.able(instance)
+        if action == len(scores) - 1:
+            head = server.waiting[0]
+            if server.now + server.model.mean[:, :, server.items[head] - 1].min() <= server.deadlines[head]:
+                return WAITS
+            action = int(scores[:-1].argmax())
         variant = server.model.index_of(weights.variants[action // len(weights.sizes)])
-        if math.isinf(server.time(instance, variant, 1)):
-            variant = server.best(instance)
-        return variant, server.lowered(instance, variant, weights.sizes[action % len(weights.sizes)])
+        if not able:
+            return WAITS
+        return variant if variant in able else able[0], weights.sizes[action % len(weights.sizes)]
 
     return choose
 
@@ -141,7 +157,7 @@ def observed(server: PlainServer, instance: int, weights: PolicyWeights) -> np.n
     for query in server.waiting:
         place = math.floor(server.deadlines[query] / BIN) - here + 4
         if 0 <= place < 10:
-            bins[place] += 1 / (capacity * BIN)
+            bins[place] += server.items[query] / (capacity * BIN)
     is_type = [float(model.types[server.types[instance]] == name) for name in names]
     remaining = [
         max(server.free_at[other] - server.now, 0.0)
@@ -149,7 +165,7 @@ def observed(server: PlainServer, instance: int, weights: PolicyWeights) -> np.n
         for other, type_ in enumerate(server.types)
         if model.types[type_] == name
     ]
-    return np.array([*bins, len(server.waiting) / capacity, server.rate() / capacity, *is_type, *remaining])
+    return np.array([*bins, server.asked() / capacity, server.rate() / capacity, *is_type, *remaining])
 
 
 def serve(server: PlainServer, choose: Scheduler, longest_wait: float = math.inf) -> list[Sent]:
@@ -159,17 +175,20 @@ def serve(server: PlainServer, choose: Scheduler, longest_wait: float = math.inf
     wake_at = math.inf
     while coming or server.waiting:
         times = [server.arrivals[coming[0]]] if coming else []
-        server.now = min([*times, wake_at, *(at for at in server.free_at if at > server.now)])
+        server.now = min([*times, wake_at, *(at for at in server.free_at if at > server.now)], default=math.inf)
+        if server.now == math.inf:
+            break  # no instance can serve the head
         while coming and server.arrivals[coming[0]] == server.now:
             server.waiting.append(coming.pop(0))
         server.waiting.sort(key=lambda query: math.floor(server.deadlines[query] / BIN))
         wake_at = math.inf
         while server.waiting and (found := _first_that_serves(server, choose)) is not None:
             instance, variant, most = found
-            queries = tuple(server.waiting[:most])
-            server.free_at[instance] = server.now + server.time(instance, variant, len(queries))
+            queries = tuple(server.joined(instance, variant, most))
+            items = sum(server.items[query] for query in queries)
+            server.free_at[instance] = server.now + server.time(instance, variant, items)
             server.sent.append(Sent(server.now, instance, variant, queries))
-            del server.waiting[:most]
+            del server.waiting[: len(queries)]
         if server.waiting and min(server.free_at) <= server.now:
             wake_at = server.now + longest_wait
     return server.sent

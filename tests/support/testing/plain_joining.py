@@ -11,6 +11,7 @@ from hetserve.dispatch.joining import JoiningPolicy
 from hetserve.dispatch.joining.arrays import CELLS
 from hetserve.serving.services import Service
 from hetserve.serving.variants import VariantSystem
+from testing import plain_fang
 
 
 class WaitingQuery(NamedTuple):
@@ -271,6 +272,33 @@ def rate_fit(scene: JoiningScene, worker: JoiningWorker, table: Table) -> Choice
     return variant, items, math.inf
 
 
+def of_fang(make: Callable[..., plain_fang.Scheduler]) -> Rule:
+    """make: of alpha, beta, threshold and whether utilities count."""
+
+    def choose(scene: JoiningScene, worker: JoiningWorker, table: Table) -> Choice:
+        numbers = scene.settings[0] if scene.settings else (0.5, 0.5, 8.0, 0.0)
+        assert isinstance(numbers, tuple)
+        long_ago = [(-1e9, query.items) for query in scene.queue]
+        times, items = zip(*long_ago, *scene.arrived, strict=True)
+        server = plain_fang.PlainServer(
+            scene.system.model(scene.service.predicted),
+            [each.type for each in scene.workers],
+            times,
+            items,
+            [query.deadline for query in scene.queue],
+            scene.now,
+            list(range(len(scene.queue))),
+        )
+        variant, most = make(*numbers[:3], own=numbers[3] == 1)(server, scene.workers.index(worker))
+        return variant, most, math.inf
+
+    return choose
+
+
+def as_predicted(scene: JoiningScene) -> Times:
+    return scene.times
+
+
 REFERENCES: Final[dict[str, Rule]] = {
     "max-batch": max_batch,
     "max-accuracy": max_accuracy,
@@ -279,6 +307,9 @@ REFERENCES: Final[dict[str, Rule]] = {
     "infaas": fixed,
     "coarse": coarse,
     "rate-fit": rate_fit,
+    "fang-fixed": of_fang(lambda *_, **__: plain_fang.fixed),
+    "fang": of_fang(plain_fang.heuristic),
+    "fang-rl": of_fang(plain_fang.heuristic),
 }
 USABLE: Final[dict[str, Callable[[JoiningScene], Times]]] = {
     "max-batch": pareto,
@@ -288,5 +319,8 @@ USABLE: Final[dict[str, Callable[[JoiningScene], Times]]] = {
     "infaas": only_allowed,
     "coarse": pareto,
     "rate-fit": pareto,
+    "fang-fixed": as_predicted,
+    "fang": as_predicted,
+    "fang-rl": as_predicted,
 }
-"""Times of the variants that each may use."""
+"""Times of the variants that each may use. `fang-rl` without weights for a scene's fleet is `fang`."""

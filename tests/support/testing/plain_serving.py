@@ -16,7 +16,7 @@ import numpy as np
 
 from hetserve.dispatch import LatencyModel
 from hetserve.dispatch.joining import JoiningPolicy
-from hetserve.dispatch.joining.interface import BY_DEADLINE
+from hetserve.dispatch.joining.interface import BIN, BY_ARRIVAL, BY_BIN
 from hetserve.serving.services import GpuInstance, Service
 from hetserve.serving.system import System
 from hetserve.serving.variants import VariantSystem
@@ -459,7 +459,8 @@ def _items(one: PlainInstance) -> int:
 
 
 def put_in_order(tenant: PlainTenant) -> None:
-    """Earliest deadline first, then in the order in which they stand."""
+    """Earliest deadline, or bin of deadlines, first, then in the order in which they stand."""
     policy = tenant.service.policy
-    if isinstance(policy, JoiningPolicy) and policy.order == BY_DEADLINE:
-        tenant.queue.sort(key=lambda query: query.deadline)
+    if isinstance(policy, JoiningPolicy) and policy.order != BY_ARRIVAL:
+        bins = policy.order == BY_BIN
+        tenant.queue.sort(key=lambda query: math.floor(query.deadline / BIN) if bins else query.deadline)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
 from hetserve.cli.app import app
+from hetserve.cli.capacity.joined import play
 from hetserve.cli.profiles.reference_fang import fang_manifests
+from hetserve.dispatch.joining.weights import shipped_weights
+from hetserve.serving.answers import ENDLESS_WAKING, contract_error
 from testing.data import REPOSITORY
 
 RM2 = str(REPOSITORY / "manifests" / "samples" / "rm2.yaml")
@@ -119,6 +124,7 @@ def test_the_table_names_every_figure_and_the_plot_every_variant(yolo: str, tmp_
         "worth nothing after 2000 ms",
         "at a mean accuracy of 63",
         "full",
+        "0 queries dropped, 0 unfinished",
     ):
         assert words in shown
     drawn = path.read_text(encoding="utf-8")
@@ -162,6 +168,35 @@ def test_what_makes_no_sense_is_refused(yolo: str, arguments: tuple[str, ...], w
     result = run(yolo, *arguments)
     assert result.exit_code == 2, result.output
     assert words in result.stderr
+
+
+def test_weights_that_prefer_to_wait_serve_while_an_answer_is_in_time(yolo: str, tmp_path: Path) -> None:
+    weights = _waiting_weights(tmp_path)
+    result = run(yolo, "--rate", "20", "--policy", "fang-rl", "--weights", weights, "--queries", "500", "-o", "json")
+    assert result.exit_code in (0, 3), result.stderr
+    assert all(one["unfinished"] == 0 for one in json.loads(result.stdout)["runs"])
+
+
+def test_a_policy_that_breaks_its_contract_is_refused_with_what_to_do(
+    yolo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> NoReturn:
+        raise contract_error("fang-rl", ENDLESS_WAKING)
+
+    monkeypatch.setattr(play, "simulate_joined", broken)
+    refused = run(yolo, "--rate", "20", "--policy", "fang-rl", "--weights", _waiting_weights(tmp_path))
+    assert refused.exit_code == 2
+    assert "Error: yolo: policy fang-rl asks to be woken again and again without doing anything" in refused.stderr
+    assert "choose another --policy, or other --weights" in refused.stderr
+
+
+def _waiting_weights(folder: Path) -> str:
+    """A file of weights by which to wait is best at all times."""
+    shipped = next(one for one in shipped_weights() if list(one.fleet) == ["p2.xlarge"])
+    bias = np.append(np.zeros(len(shipped.network.outer_bias) - 1), 1e9)
+    weights = replace(shipped, network=shipped.network._replace(outer_bias=bias))
+    (folder / "weights.json").write_text(json.dumps(weights.as_json()), encoding="utf-8")
+    return str(folder / "weights.json")
 
 
 def test_a_model_without_variants_has_nothing_to_choose_among() -> None:

@@ -57,15 +57,25 @@ def _without(name: str) -> Callable[[dict[str, Any]], None]:
         (_set("fleet", to={"p2": 0}), r"fleet {'p2': 0}: need at least one instance"),
         (_set("fleet", to={"p2": 1.5}), "fleet.p2 1.5: must be a whole number"),
         (_set("fleet", to={"p2": 2}), r"network.inner: shape 14 x 3: must be 15 x 3"),
-        (_set("fleet", to=["p2"]), "here: "),
+        (_set("fleet", to=["p2"]), r"here: fleet \['p2'\]: must be instances by type"),
+        (_set("fleet", to={"p2": 10**400}), "network.inner: shape 14 x 3: must be "),
         (_set("variants", to=["full", "full"]), "variants .*: need at least one, each once"),
         (_set("variants", to=["full"]), r"network.outer: shape 3 x 5: must be 3 x 3"),
         (_set("sizes", to=[4, 1]), r"sizes \[4, 1\]: need at least one, at least 1 item, rising"),
         (_set("sizes", to=[]), r"sizes \[\]"),
+        (_set("sizes", to=4), "here: sizes 4: must be a list of whole numbers"),
+        (_set("sizes", to=[1, 10**400]), r"sizes \[1, 10+\.\.\.0+\]: need .* at most 1048576 items"),
+        (_set("sizes", to=[1, 10**30]), r"sizes \[1, 10+\]: need .* at most 1048576 items"),
+        (_set("variants", to="full"), "here: variants 'full': must be a list of names"),
         (_set("network", to=3), "network lacks inner"),
         (_set("network", "outer", to=[[1.0], [2.0, 3.0]]), "network.outer: must be numbers, in rows of one length"),
         (_set("network", "outer_bias", to=["a"] * 5), "network.outer_bias: must be numbers"),
         (_set("network", "outer_bias", to=[1.0] * 4), "network.outer_bias: shape 4: must be 5"),
+        (_set("network", "inner", to=5), "network.inner: shape a number: must be 14 x 1"),
+        (
+            _set("network", "outer_bias", 0, to=10**400),
+            "network.outer_bias: a number is beyond 1.8e308: must",
+        ),
         (_set("network", "inner_bias", to=1.0), "network.inner: shape 14 x 3|network.inner_bias: shape a number"),
         (_set("network", "inner_bias", 1, to=float("nan")), "network.inner_bias: nan: must be finite"),
         (_set("network", "inner_bias", 1, to=float("inf")), "network.inner_bias: inf: must be finite"),
@@ -82,6 +92,11 @@ def test_bad_weights_are_refused_by_field_and_value(change: Callable[[dict[str, 
 def test_what_are_no_weights_is_refused_with_the_file(text: str) -> None:
     with pytest.raises(ValueError, match=r"here: (no JSON|lacks)"):
         read_weights(text, "here")
+
+
+def test_lists_without_end_are_refused_with_the_file() -> None:
+    with pytest.raises(ValueError, match=r"here: no weights: lists are nested too deep; write them by hetserve train"):
+        read_weights("[" * 100_000, "here")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_the_state_that_is_recorded_is_what_the_plain_server_shows() -> None:
     run = rollout(FLEET, weights, queries, np.array([0.5]), np.random.default_rng(0).random(100))
     system = FLEET.system
     types = system.workers(FLEET.counts).tolist()
-    server = PlainServer(system.model(system.predicted), types, [0.6], [1.5], now=0.6, waiting=[0])
+    server = PlainServer(system.model(system.predicted), types, [0.6], [1], [1.5], now=0.6, waiting=[0])
     server.free_at = [0.0] * len(types)
     assert run.states[0] == pytest.approx(observed(server, 0, weights))
 

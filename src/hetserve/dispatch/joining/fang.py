@@ -1,8 +1,9 @@
 """Fang et al.'s schedulers (CIKM 2017): all that waits (`fang-fixed`), and Eq. 1 and 2 (`fang`, section 3.1).
 
-The learned one is in `fang_rl`. Sizes are the powers of two up to the most items together. Which variant serves is
-chosen by the worth of a batch's answers, where it has at least `threshold` items: by their time utility V alone (model
-rule `late`), or by the variant's utility times V (`own`). The paper's text has both readings; its tables, `late`.
+The learned one is in `fang_rl`. Sizes of Eq. 2 are the powers of two up to the most items together. Which variant
+serves is chosen by the worth of its batch's answers, where the size is at least `threshold` items: by their time
+utility V alone (model rule `late`), or by the variant's utility times V (`own`). The paper's text has both readings;
+its tables, `late`. A variant with a limit below the size serves a batch up to its limit.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from hetserve.compiled import njit_inner
 from hetserve.dispatch.joining.arrays import CELLS, FleetArrays, JoiningArguments
 from hetserve.dispatch.joining.interface import BY_BIN, JoiningPolicy, Prepared, VariantModel
 from hetserve.dispatch.joining.recent import recent_rate
+from hetserve.dispatch.joining.times import able_variant, heads_within
 from hetserve.dispatch.kernel import Integers, QueueArrays
 
 FANG_FIXED, FANG = 20, 21
@@ -38,16 +40,6 @@ def items_of(sizes: Integers) -> int:
 
 
 @njit_inner
-def servable(most: int, row: int, asking: JoiningArguments) -> int:
-    """`most` items, halved until a row of the times can serve them; 0: none. Times of one item and more are finite."""
-    mean = asking.model.mean
-    size: int = min(most, mean.shape[1])
-    while size > 0 and mean[row, size - 1] == math.inf:
-        size //= 2
-    return size
-
-
-@njit_inner
 def best_row(type_: int, asking: JoiningArguments) -> int:
     """Row of the most accurate variant that a type serves."""
     row: int = (type_ + 1) * asking.model.variants - 1
@@ -59,8 +51,9 @@ def best_row(type_: int, asking: JoiningArguments) -> int:
 @njit_inner
 def capacity(type_: int, asking: JoiningArguments) -> float:
     """Throughput of an instance by its most accurate variant, at `CAPACITY_AT` items or the most below [items/s]."""
-    row = best_row(type_, asking)
-    size = servable(CAPACITY_AT, row, asking)
+    row, size = best_row(type_, asking), min(CAPACITY_AT, asking.model.mean.shape[1])
+    while size > 0 and asking.model.mean[row, size - 1] == math.inf:
+        size -= 1
     return float(size / asking.model.mean[row, size - 1]) if size > 0 else 0.0
 
 
@@ -96,9 +89,9 @@ def time_utility(late: float, grace: float) -> float:
 
 
 @njit_inner
-def worth(now: float, row: int, joined: int, items: int, queue: QueueArrays, asking: JoiningArguments) -> float:
+def worth(now: float, row: int, joined: int, queue: QueueArrays, asking: JoiningArguments) -> float:
     """Sum of V over the first queries if this row serves them now."""
-    end, total = now + asking.model.mean[row, items - 1], 0.0
+    end, total = now + asking.model.mean[row, items_of(queue.sizes[:joined]) - 1], 0.0
     for k in range(joined):
         total += time_utility(end - queue.deadlines[k], asking.model.grace)
     return total
@@ -106,17 +99,14 @@ def worth(now: float, row: int, joined: int, items: int, queue: QueueArrays, ask
 
 @njit_inner
 def best_variant(now: float, type_: int, most: int, queue: QueueArrays, asking: JoiningArguments) -> int:
-    """The variant by which a batch of at most so many items is worth most: of equal ones the more accurate."""
+    """The variant whose batch of at most so many items is worth most: of equal ones the more accurate; -1: none can."""
     model, own = asking.model, asking.parameters[_RULE] == OWN
-    first, joined, items = type_ * model.variants, 0, 0
-    for size in queue.sizes:
-        if joined > 0 and items + size + 1 > most:
-            break
-        joined, items = joined + 1, items + size + 1
-    best, most_worth = best_row(type_, asking) - first, -1.0
-    for variant in range(best, -1, -1):
-        if items <= model.mean.shape[1] and model.mean[first + variant, items - 1] < math.inf:
-            found = worth(now, first + variant, joined, items, queue, asking)
+    best, most_worth = -1, -1.0
+    for variant in range(model.variants - 1, -1, -1):
+        row = type_ * model.variants + variant
+        joined = heads_within(most, row, queue, asking)
+        if joined > 0:
+            found = worth(now, row, joined, queue, asking)
             found *= model.utilities[variant] if own else 1.0
             if found > most_worth:
                 best, most_worth = variant, found
@@ -128,9 +118,8 @@ def choose_fang_fixed(
     now: float, worker: int, queue: QueueArrays, workers: FleetArrays, asking: JoiningArguments
 ) -> tuple[int, int, float]:
     """All that waits, at most so many items."""
-    type_ = workers.types[worker]
     most = min(items_of(queue.sizes), int(asking.parameters[_MOST]))
-    return _by_best_variant(now, type_, servable(most, best_row(type_, asking), asking), queue, asking)
+    return _by_best_variant(now, workers.types[worker], most, queue, asking)
 
 
 @njit_inner
@@ -148,8 +137,10 @@ def _by_best_variant(
     now: float, type_: int, most: int, queue: QueueArrays, asking: JoiningArguments
 ) -> tuple[int, int, float]:
     if most >= asking.parameters[_THRESHOLD]:
-        return best_variant(now, type_, most, queue, asking), most, math.inf
-    return best_row(type_, asking) - type_ * asking.model.variants, most, math.inf
+        variant = best_variant(now, type_, most, queue, asking)
+    else:
+        variant = able_variant(type_, queue, asking)
+    return max(variant, 0), most if variant >= 0 else 0, math.inf
 
 
 def settings(alpha: float, beta: float, threshold: float, models: str, most: float) -> tuple[float, ...]:

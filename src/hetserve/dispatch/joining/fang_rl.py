@@ -18,14 +18,13 @@ from hetserve.dispatch.joining.fang import (
     CAPACITY_AT,
     SETTINGS,
     WINDOW,
-    best_row,
     choose_fang,
     items_of,
-    servable,
     settings,
 )
 from hetserve.dispatch.joining.interface import BIN, BY_BIN, JoiningPolicy, Prepared, VariantModel
 from hetserve.dispatch.joining.recent import recent_rate
+from hetserve.dispatch.joining.times import able_variant
 from hetserve.dispatch.joining.weights import BINS, PolicyWeights, load_weights, shipped_weights
 from hetserve.dispatch.kernel import Floats, QueueArrays
 
@@ -44,7 +43,10 @@ of the weights; sizes; inner, inner_bias, outer, outer_bias; draws."""
 def choose_learned(
     now: float, worker: int, queue: QueueArrays, workers: FleetArrays, asking: JoiningArguments
 ) -> tuple[int, int, float]:
-    """What the network finds best, or, while its decisions are recorded, what is drawn by its chances."""
+    """What the network finds best, or, while its decisions are recorded, what is drawn by its chances.
+
+    To wait counts while the head may be in time: then the best of the other actions does.
+    """
     parameters = asking.parameters
     if parameters[_FITS] == 0 or not _is_fleet(workers, parameters):
         return choose_fang(now, worker, queue, workers, asking)
@@ -52,17 +54,28 @@ def choose_learned(
     _observe(now, worker, inputs, queue, workers, asking)
     actions = int(parameters[_SIZES] * parameters[_VARIANTS]) + 1
     _score(inputs, actions, asking)
+    serving = _best(inputs + int(parameters[_HIDDEN]), actions - 1, asking)
     action = _chosen(now, inputs, actions, asking)
     if action == actions - 1:
-        return 0, 0, now + LONGEST_WAIT
+        if _may_be_in_time(now, queue, asking):
+            return 0, 0, now + LONGEST_WAIT
+        action = serving
     lists, sizes = _LISTS + 3 * int(parameters[_TYPES]), int(parameters[_SIZES])
     variant = int(parameters[lists + action // sizes])
     most = int(parameters[lists + int(parameters[_VARIANTS]) + action % sizes])
     type_ = workers.types[worker]
-    row = type_ * asking.model.variants + variant
-    if asking.model.mean[row, 0] == math.inf:
-        row = best_row(type_, asking)
-    return row - type_ * asking.model.variants, servable(most, row, asking), math.inf
+    if asking.model.mean[type_ * asking.model.variants + variant, queue.sizes[0]] == math.inf:
+        variant = able_variant(type_, queue, asking)
+    return max(variant, 0), most if variant >= 0 else 0, math.inf
+
+
+@njit_inner
+def _may_be_in_time(now: float, queue: QueueArrays, asking: JoiningArguments) -> bool:
+    """Whether the head, served alone by the fastest variant, would be: a network is not let wait for ever."""
+    for row in range(asking.model.mean.shape[0]):
+        if now + asking.model.mean[row, queue.sizes[0]] <= queue.deadlines[0]:
+            return True
+    return False
 
 
 @njit_inner
@@ -130,14 +143,22 @@ def _score(inputs: int, actions: int, asking: JoiningArguments) -> None:
 
 
 @njit_inner
+def _best(scores: int, actions: int, asking: JoiningArguments) -> int:
+    """Of the first so many actions; scores: where they begin."""
+    desk, best = asking.scratch.floats, 0
+    for a in range(1, actions):
+        if desk[scores + a] > desk[scores + best]:
+            best = a
+    return best
+
+
+@njit_inner
 def _chosen(now: float, inputs: int, actions: int, asking: JoiningArguments) -> int:
     """The best action, or one drawn and recorded."""
     desk, parameters, log = asking.scratch.floats, asking.parameters, asking.scratch.integers
     hidden, rows = int(parameters[_HIDDEN]), int(parameters[_ROWS])
-    scores, best = inputs + hidden, 0
-    for a in range(1, actions):
-        if desk[scores + a] > desk[scores + best]:
-            best = a
+    scores = inputs + hidden
+    best = _best(scores, actions, asking)
     if rows == 0:
         return best
     row, most, total = log[0], desk[scores + best], 0.0
@@ -259,8 +280,6 @@ def capacity_of(weights: PolicyWeights, model: VariantModel) -> float:
     total = 0.0
     for name, table in zip(model.types, model.mean, strict=True):
         served = table[np.isfinite(table[:, 0])][-1]
-        size = CAPACITY_AT
-        while size > len(served) or not np.isfinite(served[size - 1]):
-            size //= 2
+        size = min(CAPACITY_AT, int(np.isfinite(served).sum()))
         total += weights.fleet[name] * size / float(served[size - 1])
     return total

@@ -21,6 +21,7 @@ from hetserve.dispatch.joining.superserve import (
     choose_max_batch,
     choose_slackfit,
 )
+from hetserve.dispatch.joining.times import heads_within
 from hetserve.dispatch.kernel import QueueArrays
 
 
@@ -65,7 +66,7 @@ def decide(now: float, queue: QueueArrays, workers: FleetArrays, asking: Joining
             continue
         variant, most, asked = _choose(now, worker, queue, workers, asking)
         if most > 0:
-            joined = _heads_within(most, workers.types[worker] * asking.model.variants + variant, queue, asking)
+            joined = heads_within(most, workers.types[worker] * asking.model.variants + variant, queue, asking)
             if joined > 0:
                 asking.answer.pairs[0, 0] = variant
                 asking.answer.pairs[0, 1] = worker
@@ -82,15 +83,4 @@ def _hopeless(now: float, queue: QueueArrays, asking: JoiningArguments) -> int:
         for row in range(mean.shape[0]):
             if mean[row, queue.sizes[k]] <= queue.deadlines[k] + left:
                 return k
-    return waiting
-
-
-@njit_inner
-def _heads_within(most: int, row: int, queue: QueueArrays, asking: JoiningArguments) -> int:
-    """First queries that have at most so many items together, at least one, and that a row of the times can serve."""
-    mean, items, waiting = asking.model.mean, 0, len(queue.sizes)
-    for k in range(waiting):
-        items += queue.sizes[k] + 1
-        if (k > 0 and items > most) or items > mean.shape[1] or mean[row, items - 1] == math.inf:
-            return k
     return waiting

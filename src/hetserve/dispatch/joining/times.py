@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hetserve.compiled import njit_inner
 from hetserve.dispatch.joining.arrays import JoiningArguments
-from hetserve.dispatch.kernel import Floats, Integers
+from hetserve.dispatch.kernel import Floats, Integers, QueueArrays
 
 
 def rising(mean: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -42,6 +42,26 @@ def waiting_items(sizes: Integers, most: int) -> int:
             break
         items += size + 1
     return items
+
+
+@njit_inner
+def heads_within(most: int, row: int, queue: QueueArrays, asking: JoiningArguments) -> int:
+    """First queries that have at most so many items together, at least one, and that a row of the times can serve."""
+    mean, items, waiting = asking.model.mean, 0, len(queue.sizes)
+    for k in range(waiting):
+        items += queue.sizes[k] + 1
+        if (k > 0 and items > most) or items > mean.shape[1] or mean[row, items - 1] == math.inf:
+            return k
+    return waiting
+
+
+@njit_inner
+def able_variant(type_: int, queue: QueueArrays, asking: JoiningArguments) -> int:
+    """The most accurate variant by which a type can serve the head; -1: none."""
+    for variant in range(asking.model.variants - 1, -1, -1):
+        if asking.model.mean[type_ * asking.model.variants + variant, queue.sizes[0]] < math.inf:
+            return variant
+    return -1
 
 
 @njit_inner

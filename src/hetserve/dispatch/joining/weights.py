@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,8 @@ Floats = NDArray[np.float64]
 BINS: Final = 10
 """Bins of deadlines that the network sees."""
 MOST_BYTES: Final = 16 << 20
+MOST_ITEMS: Final = 1 << 20
+"""Of a size."""
 SHIPPED: Final = ("fang-rl-p2.json", "fang-rl-g2-p2.json")
 """Sets that come with the package: of Fang et al.'s single GPU, and of their cluster."""
 
@@ -50,7 +53,7 @@ class PolicyWeights:
     def __post_init__(self) -> None:
         self._check_names()
         inputs, actions = self.inputs_of(self.fleet), len(self.sizes) * len(self.variants) + 1
-        hidden = self.network.inner.shape[-1]
+        hidden = self.network.inner.shape[-1] if self.network.inner.ndim else 1
         shapes = ((inputs, hidden), (hidden,), (hidden, actions), (actions,))
         for name, array, shape in zip(Network._fields, self.network, shapes, strict=True):
             if array.shape != shape:
@@ -64,8 +67,10 @@ class PolicyWeights:
             raise ValueError(f"fleet {dict(self.fleet)}: need at least one instance of each type")
         if not self.variants or len(set(self.variants)) < len(self.variants):
             raise ValueError(f"variants {list(self.variants)}: need at least one, each once")
-        if not self.sizes or self.sizes[0] < 1 or list(self.sizes) != sorted(set(self.sizes)):
-            raise ValueError(f"sizes {list(self.sizes)}: need at least one, at least 1 item, rising")
+        rising = list(self.sizes) == sorted(set(self.sizes))
+        if not (self.sizes and rising and self.sizes[0] >= 1 and self.sizes[-1] <= MOST_ITEMS):
+            sizes = reprlib.repr(list(self.sizes))
+            raise ValueError(f"sizes {sizes}: need at least one, at least 1 item, rising, at most {MOST_ITEMS} items")
         if self.seed < 0:
             raise ValueError(f"seed {self.seed}: must be at least 0")
 
@@ -109,6 +114,8 @@ def read_weights(text: str, where: str) -> PolicyWeights:
         found = json.loads(text)
     except ValueError as error:
         raise ValueError(f"{where}: no JSON: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{where}: no weights: lists are nested too deep; write them by hetserve train") from None
     fields = ("policy", "seed", "fleet", "variants", "sizes", "network")
     if not isinstance(found, dict) or (missing := [name for name in fields if name not in found]):
         raise ValueError(f"{where}: lacks {', '.join(missing) if isinstance(found, dict) else 'an object'}")
@@ -116,19 +123,32 @@ def read_weights(text: str, where: str) -> PolicyWeights:
         raise ValueError(f"{where}: policy {found['policy']!r}: must be fang-rl")
     try:
         return PolicyWeights(
-            {str(name): _whole(number, f"fleet.{name}") for name, number in dict(found["fleet"]).items()},
-            tuple(map(str, found["variants"])),
-            tuple(_whole(size, "sizes") for size in found["sizes"]),
+            {name: _whole(number, f"fleet.{name}") for name, number in _fleet(found["fleet"]).items()},
+            tuple(map(str, _list(found["variants"], "variants", "names"))),
+            tuple(_whole(size, "sizes") for size in _list(found["sizes"], "sizes", "whole numbers")),
             _whole(found["seed"], "seed"),
             Network._make(_array(found["network"], name) for name in Network._fields),
         )
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
 
 
 def _whole(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{name} {value!r}: must be a whole number")  # noqa: TRY004  as of all else in the file
+        raise ValueError(f"{name} {reprlib.repr(value)}: must be a whole number")  # noqa: TRY004  as of all else
+    return value
+
+
+def _fleet(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        found = reprlib.repr(value)
+        raise ValueError(f'fleet {found}: must be instances by type, like {{"p2.xlarge": 1}}')  # noqa: TRY004
+    return value
+
+
+def _list(value: Any, name: str, of: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{name} {reprlib.repr(value)}: must be a list of {of}")  # noqa: TRY004
     return value
 
 
@@ -137,6 +157,8 @@ def _array(network: Any, name: str) -> Floats:
         raise ValueError(f"network lacks {name}")
     try:
         return np.array(network[name], np.float64)
+    except OverflowError:
+        raise ValueError(f"network.{name}: a number is beyond 1.8e308: must be finite") from None
     except (ValueError, TypeError):
         raise ValueError(f"network.{name}: must be numbers, in rows of one length") from None
 

@@ -32,6 +32,7 @@ from hetserve.profiles.latency import slowed
 from hetserve.profiles.sharing import ONE
 from hetserve.profiles.variants import variant_profiles
 from hetserve.registry.joining_policies import JOINING_POLICIES
+from hetserve.serving.answers import PolicyContractError
 from hetserve.serving.services import Service
 from hetserve.serving.variants import VariantSystem
 from hetserve.simulation.joined import JoinedReport, ceiling, noisy, present, simulate_joined
@@ -184,7 +185,10 @@ def play(  # noqa: PLR0917
             return report
 
         with ThreadPoolExecutor(effort.jobs) as pool:
-            reports = tuple(pool.map(run, effort.seeds))
+            try:
+                reports = tuple(pool.map(run, effort.seeds))
+            except PolicyContractError as error:
+                refuse(f"{name}: {error}: choose another --policy" + (", or other --weights" if asked.weights else ""))
     result = JoinedService(name, service.spec.model.name, problem, held, asked, played, effort, rate, 0.0, reports)
     items = sum(batch * share for batch, share in zip(problem.mix.batches, problem.mix.shares, strict=True))
     return dataclasses.replace(result, ceiling=ceiling(result.system, held, items / sum(problem.mix.shares)))

@@ -97,8 +97,8 @@ def _accuracy(result: JoinedService) -> str:
 def _joined(result: JoinedService) -> str:
     switches = sum(one.answers.switches for one in result.reports)
     mean = "no items" if result.joined is None else f"{result.joined:.2f} items on average"
-    dropped = sum(one.run.dropped for one in result.reports)
-    return f"{mean}; {switches} changes of variant, {dropped} queries dropped"
+    dropped, left = (sum(getattr(one.run, fate) for one in result.reports) for fate in ("dropped", "unfinished"))
+    return f"{mean}; {switches} changes of variant, {dropped} queries dropped, {left} unfinished"
 
 
 def _variants(result: JoinedService) -> Table:
