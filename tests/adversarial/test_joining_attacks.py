@@ -168,7 +168,7 @@ def test_a_network_that_always_waits_serves_the_head_once_it_would_be_late() -> 
     inputs, actions = PolicyWeights.inputs_of(fleet), 2 * len(sizes) + 1
     bias = np.arange(actions, dtype=np.float64)
     layers = Network(np.zeros((inputs, neurons)), np.zeros(neurons), np.zeros((neurons, actions)), bias)
-    policy = by_weights([PolicyWeights(fleet, ("v0", "v1"), sizes, 0, layers)])
+    policy = by_weights([PolicyWeights(fleet, ("v0", "v1"), sizes, 0, layers, 1.0, 1.0)])
     run = Session([Service("s", a_system(1.0), policy)])
     run.join(GpuInstance("s", "a", "g0"))
     flood(run, [0.0, 0.1])

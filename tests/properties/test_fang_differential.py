@@ -104,7 +104,8 @@ def _weights(case: Case, seed: int, waits: float) -> PolicyWeights:
     bias = source.normal(size=9)
     bias[-1] += waits
     network = Network(source.normal(size=(inputs, 6)), source.normal(size=6), source.normal(size=(6, 9)), bias)
-    return PolicyWeights(dict(reversed(case.counts.items())), ("full", "tiny"), sizes, 0, network)
+    slo, fleet = case.system.slo, dict(reversed(case.counts.items()))
+    return PolicyWeights(fleet, ("full", "tiny"), sizes, 0, network, slo, slo + case.system.grace)
 
 
 @SETTINGS

@@ -33,7 +33,7 @@ def network(
     bias = np.append(source.normal(size=8), -1e9)
     shape = (PolicyWeights.inputs_of(fleet), 6)
     layers = Network(source.normal(size=shape), source.normal(size=6), source.normal(size=(6, 9)), bias)
-    return PolicyWeights(fleet, variants, (1, 2, 4, 8), seed, layers)
+    return PolicyWeights(fleet, variants, (1, 2, 4, 8), seed, layers, 1.0, 2.0)
 
 
 def policies() -> st.SearchStrategy[JoiningPolicy]:

@@ -85,7 +85,7 @@ def constant(name: str, actions: Mapping[str, tuple[int, str]]) -> PolicyWeights
         inner[BINS + 2 + k, k] = 1.0
         outer[k, blank.variants.index(variant) * len(blank.sizes) + blank.sizes.index(size)] = 1.0
     network = Network(inner, np.zeros(len(actions)), outer, np.zeros(outer.shape[1]))
-    return PolicyWeights(blank.fleet, blank.variants, blank.sizes, 0, network)
+    return replace(blank, network=network)
 
 
 def _constants(job: tuple[str, bool]) -> Json:

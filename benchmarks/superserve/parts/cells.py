@@ -18,7 +18,7 @@ CELLS: Final = 300
 TRACES: Final = ("bursty", "gamma", "ramp", "recorded")
 POLICIES: Final = ("rate-fit", "slackfit", "max-batch")
 _HEAD: Final = "trace, CV2, load, SLO [ms]; attainment and accuracy of " + ", ".join(POLICIES)
-_WORDS: Final = """Drawn with one seed after the policy's settings were fixed on 140 other cells: trace (an even
+_WORDS: Final = """Drawn with one seed after the settings were fixed on 140 other cells, not kept: trace (an even
 stream with a bursty one, bursts alone, a ramp, the recording), CV2 1 to 64, load 0.2 to 0.85 of what the fastest
 variant carries within the SLO, SLO 10 ms to 2 s, all evenly, SLO and CV2 by their logarithms. Service times vary by 2
 %; policies expect 5 % more than the mean. A cell's figure: share in time x accuracy, over the better of SlackFit's

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from hetserve.base.units import DURATION_PATTERN, MONEY_PATTERN, QUANTITY_PATTERN, RATIO_PATTERN
+from hetserve.registry.joining_policies import JOINING_POLICIES
 
 _PATTERNS = {
     DURATION_PATTERN: "is not a duration; write for example 350ms, 1.5s or 2m",
@@ -52,6 +53,8 @@ def _message(detail: ErrorDetails) -> str:
         case "string_pattern_mismatch":
             pattern = detail["ctx"]["pattern"]
             text = f"{_shown(value)} {_PATTERNS.get(pattern, 'must match ' + pattern)}"
+            if detail["loc"][-1] == "policy" and value in JOINING_POLICIES.names:
+                text += "; policies that join queries are for hetserve simulate alone"
         case "model_type" | "model_attributes_type" | "dict_type":
             text = f"{_shown(value)} must be a mapping of fields"
         case "list_type":

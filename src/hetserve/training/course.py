@@ -18,6 +18,10 @@ SIZES: Final = 7
 """Most sizes that a policy chooses from: powers of two."""
 LOADS: Final = (0.72, 0.985)
 """Lowest and highest, in parts of the fleet's capacity."""
+MOST_LOAD: Final = 10.0
+"""Highest load that can be asked for, in parts of the fleet's capacity."""
+FEWEST: Final = 40
+"""Queries of a rollout on average, at least: one without any teaches nothing, and is as good as impossible then."""
 _DECIMALS: Final = 6
 _DECISIONS: Final = 40
 """Rows for the decisions of an instance in a second: smallest batches by the fastest variant, and waits, take fewer."""
@@ -78,7 +82,8 @@ def blank_weights(fleet: TrainedFleet, seed: int) -> PolicyWeights:
     counts = {name: number for name, number in fleet.counts.items() if number}
     source = np.random.default_rng((seed, 0))
     network = fresh(PolicyWeights.inputs_of(counts), len(sizes) * len(variants) + 1, source)
-    return PolicyWeights(counts, variants, sizes, seed, network)
+    slo = fleet.system.slo
+    return PolicyWeights(counts, variants, sizes, seed, network, slo, slo + fleet.system.grace)
 
 
 def train(
@@ -89,8 +94,9 @@ def train(
 ) -> PolicyWeights:
     """Weights of `fang-rl` for a fleet; the same for the same seed. told: hears of each update.
 
-    Raises ValueError for a seed below 0.
+    Raises ValueError for a seed below 0, and for loads of which too few or too many queries come.
     """
+    _check_loads(fleet, course)
     weights = blank_weights(fleet, seed)
     moments, source = Moments.none(weights.network), np.random.default_rng((seed, 1))
     for update in range(course.updates):
@@ -110,6 +116,21 @@ def train(
         weights = replace(weights, network=network)
         told(_progress(update + 1, rate, runs))
     return replace(weights, network=Network._make(np.round(array, _DECIMALS) for array in weights.network))
+
+
+def _check_loads(fleet: TrainedFleet, course: TrainingCourse) -> None:
+    low, high = (load * fleet.capacity for load in course.loads)
+    seconds = min(_seconds(fleet, course, done) for done in (0.0, 1.0))
+    if low * seconds < FEWEST:
+        raise ValueError(
+            f"{low:.4g} queries/s are {low * seconds:.2g} in a run of {seconds} s, too few to learn from; "
+            f"the lower load must be at least {math.ceil(100 * FEWEST / seconds) / 100:.2f}"
+        )
+    if course.loads[1] > MOST_LOAD:
+        raise ValueError(
+            f"{high:.4g} queries/s are more than {MOST_LOAD:g} times what the most accurate variant serves; "
+            f"the higher load must be at most {math.floor(100 * MOST_LOAD * fleet.capacity) / 100:.2f}"
+        )
 
 
 def _seconds(fleet: TrainedFleet, course: TrainingCourse, done: float) -> int:

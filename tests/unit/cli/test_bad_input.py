@@ -56,6 +56,11 @@ FILES: dict[str, tuple[bytes, int, tuple[str, ...]]] = {
         2,
         ("InferenceService/rm2: spec.model: 'rm2' must be a mapping of fields",),
     ),
+    "a policy that joins queries": (
+        edited("model: {name: rm2}", "model: {name: rm2}\n  dispatch: {policy: slackfit, ports: {http: 80}}"),
+        2,
+        ("spec.dispatch.policy: 'slackfit' must match", "policies that join queries are for hetserve simulate alone"),
+    ),
     "a model without a profile": (
         edited("model: {name: rm2}", "model: {name: unheard-of}"),
         3,

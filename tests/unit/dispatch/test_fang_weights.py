@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,29 @@ import pytest
 from hetserve.base.files import UnreadableError
 from hetserve.dispatch.joining import make_joining_policy
 from hetserve.dispatch.joining.fang_rl import why_not
+from hetserve.dispatch.joining.interface import VariantModel
 from hetserve.dispatch.joining.weights import Network, PolicyWeights, load_weights, read_weights, shipped_weights
 from hetserve.training.reinforce import fresh
-from testing.fang import FULL_AND_TINY, small_system
+from testing.fang import FULL_AND_TINY, Times, small_system
 
 
 def weights(**changes: Any) -> PolicyWeights:
     fleet = {"p2": 1}
     network = fresh(PolicyWeights.inputs_of(fleet), 5, np.random.default_rng(0), hidden=3)
-    given: dict[str, Any] = {"fleet": fleet, "variants": ("full", "tiny"), "sizes": (1, 4), "seed": 7}
+    given: dict[str, Any] = {
+        "fleet": fleet,
+        "variants": ("full", "tiny"),
+        "sizes": (1, 4),
+        "seed": 7,
+        "slo": 1.0,
+        "hard": 2.0,
+    }
     return PolicyWeights(**{**given, "network": network, **changes})
+
+
+def seen(types: Mapping[str, Times]) -> VariantModel:
+    system = small_system(types)
+    return system.model(system.predicted)
 
 
 def test_what_is_written_is_read_again() -> None:
@@ -67,6 +81,13 @@ def _without(name: str) -> Callable[[dict[str, Any]], None]:
         (_set("sizes", to=[1, 10**400]), r"sizes \[1, 10+\.\.\.0+\]: need .* at most 1048576 items"),
         (_set("sizes", to=[1, 10**30]), r"sizes \[1, 10+\]: need .* at most 1048576 items"),
         (_set("variants", to="full"), "here: variants 'full': must be a list of names"),
+        (_set("sloSeconds", to="1s"), "sloSeconds '1s': must be seconds, a number above 0"),
+        (_set("sloSeconds", to=True), "sloSeconds True: must be seconds"),
+        (_set("sloSeconds", to=0), "sloSeconds 0: must be seconds"),
+        (_set("deadlineSeconds", to=10**400), "deadlineSeconds 10{39}: must be seconds"),
+        (_set("deadlineSeconds", to=float("nan")), "deadlineSeconds nan: must be seconds"),
+        (_set("deadlineSeconds", to=0.5), "sloSeconds 1.0, deadlineSeconds 0.5: must be above 0, the SLO no later"),
+        (_without("sloSeconds"), "here: lacks sloSeconds"),
         (_set("network", to=3), "network lacks inner"),
         (_set("network", "outer", to=[[1.0], [2.0, 3.0]]), "network.outer: must be numbers, in rows of one length"),
         (_set("network", "outer_bias", to=["a"] * 5), "network.outer_bias: must be numbers"),
@@ -105,21 +126,28 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_weights_say_for_what_they_were_trained() -> None:
-    given = weights()
-    assert given.misfit(["p2"], ["tiny", "full"], {"p2": 1}) == ""
-    assert given.misfit(["p2", "g2"], ["tiny", "full"]) == "trained for the types p2, not p2, g2"
-    assert given.misfit(["p2"], ["full"]) == "trained for the variants full, tiny, not full"
-    assert given.misfit(["p2"], ["tiny", "full"], {"p2": 3}) == "trained for 1 p2, not 3 p2"
+    given, model = weights(), seen({"p2": FULL_AND_TINY})
+    assert given.misfit(model, {"p2": 1}) == ""
+    assert given.misfit(seen({"p2": FULL_AND_TINY, "g2": FULL_AND_TINY})) == "trained for the types p2, not p2, g2"
+    alone = replace(model, variants=model.variants[1:])
+    assert given.misfit(alone) == "trained for the variants full, tiny, not full"
+    assert given.misfit(model, {"p2": 3}) == "trained for 1 p2, not 3 p2"
+    assert given.misfit(replace(model, slo=0.5, grace=1.5)) == "trained for an SLO of 1 s, not 0.5 s"
+    assert given.misfit(replace(model, grace=0.25)) == "trained for a hard deadline of 2 s, not 1.25 s"
 
 
 def test_the_packages_weights_are_whole_and_of_the_papers_fleets() -> None:
     assert [dict(one.fleet) for one in shipped_weights()] == [{"p2.xlarge": 1}, {"g2.2xlarge": 5, "p2.xlarge": 5}]
+    assert {(one.slo, one.hard) for one in shipped_weights()} == {(1.0, 2.0)}
     assert {one.variants for one in shipped_weights()} == {("full", "tiny")}
 
 
 def test_a_fleet_without_weights_is_told_each_reason() -> None:
-    model = small_system({"p2": FULL_AND_TINY}).model(small_system({"p2": FULL_AND_TINY}).predicted)
-    assert why_not(model, {"p2": 1}).count("trained for the types") == len(shipped_weights())
+    assert why_not(seen({"p2": FULL_AND_TINY}), {"p2": 1}).count("trained for the types") == len(shipped_weights())
+
+
+def test_of_the_packages_sets_that_of_the_same_types_says_why_not() -> None:
+    assert why_not(seen({"p2.xlarge": FULL_AND_TINY}), {"p2.xlarge": 2}) == "trained for 1 p2.xlarge, not 2 p2.xlarge"
 
 
 def test_the_policys_setting_is_a_file_of_weights(tmp_path: Path) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from hetserve.dispatch.joining.fang_rl import by_weights, recorded, recording
-from hetserve.dispatch.joining.weights import PolicyWeights
 from hetserve.serving.services import Service
 from hetserve.serving.session import Session
 from hetserve.simulation.clustered import ClientQueries, ClusteredArrivals
@@ -75,13 +75,7 @@ def test_more_decisions_than_rows_are_an_error_with_both() -> None:
 
 def test_a_policy_that_is_recorded_and_always_draws_the_best_acts_as_without_a_record() -> None:
     weights = blank_weights(FLEET, 3)
-    sharp = PolicyWeights(
-        weights.fleet,
-        weights.variants,
-        weights.sizes,
-        0,
-        weights.network._replace(outer=weights.network.outer * 1e6),
-    )
+    sharp = replace(weights, network=weights.network._replace(outer=weights.network.outer * 1e6))
     queries = _queries()
     outcomes = []
     for policy in (by_weights([sharp]), recording(sharp, np.full(20_000, 0.5))):
@@ -128,6 +122,23 @@ def test_a_policy_gets_better() -> None:
     train(fleet, 0, course, told.append)
     first, last = (np.mean([one.quality for one in part]) for part in (told[:10], told[-10:]))
     assert last > first + 0.1
+
+
+def test_weights_bear_the_deadlines_that_they_were_trained_for() -> None:
+    weights = blank_weights(FLEET, 0)
+    assert (weights.slo, weights.hard) == (1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("loads", "named"),
+    [
+        ((1e-6, 0.8), "in a run of .* s, too few to learn from; the lower load must be at least"),
+        ((0.8, 1e9), "more than 10 times what the most accurate variant serves; the higher load must be at most"),
+    ],
+)
+def test_loads_of_too_few_or_too_many_queries_are_refused(loads: tuple[float, float], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        train(FLEET, 0, replace(SHORT, loads=loads))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hetserve.cli import values
 from hetserve.cli.capacity.effort import (
     batches,
     counts,
+    deadline_option,
     effort_options,
     files_argument,
     joining_options,
@@ -362,7 +363,8 @@ def simulate(**options: Any) -> None:
       deadlineSeconds, percentile, ceilingQPS, holds, unstable, attainment (share of queries in time),
       meanAccuracy (percent, of the queries in time; null: none was), meanUtility and utilityDeviation (over all
       queries), shareByVariant {variant: share of the answers}, meanJoined (items served together; null: none),
-      switches, drops, noise, margin, queries, warmUp, arrivals, seeds, utilisation {type: share},
+      switches, drops, noise, margin, queries, warmUp, arrivals, seeds, maxSlowdown and types (as of hetserve plan),
+      utilisation {type: share},
       runs [a seed each: the same, and as of other policies].
     \b
     Exit code: 0 the SLO holds (at the given load, or at some load), 3 it does not, 2 bad input.
@@ -404,6 +406,7 @@ def simulate(**options: Any) -> None:
     callback=rates,
     help="Loads to train at, in queries/s; default: 72 to 98.5 % of what the most accurate variant can serve.",
 )
+@deadline_option
 @noise_option
 @click.option("--updates", type=click.IntRange(1, 100_000), default=600, show_default=True, help="Of the weights.")
 @click.option("--seed", type=click.IntRange(0, 2**32), default=11, show_default=True, help="Of all that is drawn.")
@@ -413,12 +416,12 @@ def train(**options: Any) -> None:
 
     The policy is tried on random loads that come second by second, as mobile clients send them. After each update of
     its weights it is tried again. One seed always brings the same weights. They are for this fleet: the types, how many
-    instances of each, and the variants, by name; simulate --weights FILE serves by them. On one core it takes a minute
-    or two.
+    instances of each, the variants, by name, and the SLO and hard deadline; simulate --weights FILE serves by them. A
+    query has one item. On one core it takes a minute or two.
 
     \b
-    Keys of the JSON that is written: policy, seed, fleet {type: instances}, variants, sizes (items together), network
-      (inner, inner_bias, outer, outer_bias).
+    Keys of the JSON that is written: policy, seed, fleet {type: instances}, variants, sizes (items together),
+      sloSeconds, deadlineSeconds (the hard one), network (inner, inner_bias, outer, outer_bias).
     \b
     Exit code: 0 trained, 3 the service has no plan, 2 bad input.
 

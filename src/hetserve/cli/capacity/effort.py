@@ -87,6 +87,14 @@ noise_option = click.option(
     callback=values.number(lambda n: 0 <= n <= 10, "a share from 0 to 10, for example 0.02"),
     help="Standard deviation / mean of all service times; default: as profiled.",
 )
+deadline_option = click.option(
+    "--deadline",
+    metavar="DURATION",
+    callback=values.duration,
+    help="Time from which on an answer is worth nothing (hard deadline); default: spec.dispatch.deadline, else the "
+    "SLO.",
+)
+
 joining_options = values.options(
     click.option(
         "--variant",
@@ -95,13 +103,7 @@ joining_options = values.options(
         callback=values.parsed(lambda names: tuple(dict.fromkeys(names)) or None),
         help="Only this variant may serve; repeatable. Default: all of the service.",
     ),
-    click.option(
-        "--deadline",
-        metavar="DURATION",
-        callback=values.duration,
-        help="Time from which on an answer is worth nothing (hard deadline); default: spec.dispatch.deadline, else the "
-        "SLO.",
-    ),
+    deadline_option,
     click.option(
         "--drop/--no-drop",
         default=None,

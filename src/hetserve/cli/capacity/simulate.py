@@ -149,7 +149,13 @@ def _joined(  # noqa: PLR0917
 ) -> NoReturn:
     """The command under a policy that joins queries."""
     from hetserve.cli.capacity.joined import result  # noqa: PLC0415
-    from hetserve.cli.capacity.joined.play import JoinedOptions, JoinedService, play, with_each_alone  # noqa: PLC0415
+    from hetserve.cli.capacity.joined.play import (  # noqa: PLC0415
+        JoinedOptions,
+        JoinedService,
+        note_misfit,
+        play,
+        with_each_alone,
+    )
 
     if options["find_allowable"]:
         refuse(f"--find-allowable does not go with --policy {options['policy']}; give --rate Q/S")
@@ -157,6 +163,7 @@ def _joined(  # noqa: PLR0917
 
     def played(one: InferenceService, problem: Problem, manifests: Manifests) -> JoinedService:
         found = play(one, problem, manifests, asked, options["counts"], options["rate"], effort)
+        note_misfit(found)
         return found if plot is None else with_each_alone(found, one, manifests)
 
     found = each_problem(files, service, overrides, played)

@@ -240,16 +240,15 @@ def recorded(weights: PolicyWeights, floats: Floats, integers: np.ndarray) -> tu
 
 
 def fitting_weights(sets: Sequence[PolicyWeights], model: VariantModel) -> PolicyWeights | None:
-    """The first set that was trained for this model's types and variants; None: none was."""
-    names = [one.name for one in model.variants]
-    return next((one for one in sets if not one.misfit(model.types, names)), None)
+    """The first set that was trained for this model's types, variants and deadlines; None: none was."""
+    return next((one for one in sets if not one.misfit(model)), None)
 
 
 def why_not(model: VariantModel, counts: Mapping[str, int], weights: str = "") -> str:
     """Why `fang` decides in place of `learned(weights)` for this model and these instances; empty: it does not."""
     sets = (load_weights(weights),) if weights else shipped_weights()
-    names = [one.name for one in model.variants]
-    reasons = [one.misfit(model.types, names, counts) for one in sets]
+    near = [one for one in sets if set(one.fleet) == set(model.types)] or sets
+    reasons = [one.misfit(model, counts) for one in near]
     return "" if "" in reasons else "; ".join(reasons)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.base.files import read_text
+from hetserve.dispatch.joining.interface import VariantModel
 
 Floats = NDArray[np.float64]
 
@@ -22,6 +24,7 @@ BINS: Final = 10
 MOST_BYTES: Final = 16 << 20
 MOST_ITEMS: Final = 1 << 20
 """Of a size."""
+_MOST_SECONDS: Final = 1e12
 SHIPPED: Final = ("fang-rl-p2.json", "fang-rl-g2-p2.json")
 """Sets that come with the package: of Fang et al.'s single GPU, and of their cluster."""
 
@@ -41,7 +44,8 @@ class PolicyWeights:
 
     Inputs: bins of deadlines, all that waits, arrival rate; whether the type is this one, by type; remaining time of
     each instance, by type. Actions: sizes for each variant, variant by variant; the last: wait. fleet: instances of
-    each type, in the order of the inputs. variants: by name. seed: of the training.
+    each type, in the order of the inputs. variants: by name. seed: of the training. slo, hard: the deadlines that it is
+    for [s].
     """
 
     fleet: Mapping[str, int]
@@ -49,6 +53,8 @@ class PolicyWeights:
     sizes: tuple[int, ...]
     seed: int
     network: Network
+    slo: float
+    hard: float
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -73,20 +79,26 @@ class PolicyWeights:
             raise ValueError(f"sizes {sizes}: need at least one, at least 1 item, rising, at most {MOST_ITEMS} items")
         if self.seed < 0:
             raise ValueError(f"seed {self.seed}: must be at least 0")
+        if not 0 < self.slo <= self.hard < math.inf:
+            raise ValueError(f"sloSeconds {self.slo}, deadlineSeconds {self.hard}: must be above 0, the SLO no later")
 
     @staticmethod
     def inputs_of(fleet: Mapping[str, int]) -> int:
         """Inputs of a network for this fleet."""
         return BINS + 2 + len(fleet) + sum(fleet.values())
 
-    def misfit(self, types: Sequence[str], variants: Sequence[str], counts: Mapping[str, int] | None = None) -> str:
+    def misfit(self, model: VariantModel, counts: Mapping[str, int] | None = None) -> str:
         """Why the weights are not for these; empty: they are. counts: instances by type, None: not known yet."""
-        if set(types) != set(self.fleet):
-            return f"trained for the types {', '.join(self.fleet)}, not {', '.join(types)}"
+        variants, hard = [one.name for one in model.variants], model.slo + model.grace
+        if set(model.types) != set(self.fleet):
+            return f"trained for the types {', '.join(self.fleet)}, not {', '.join(model.types)}"
         if set(variants) != set(self.variants):
             return f"trained for the variants {', '.join(self.variants)}, not {', '.join(variants)}"
         if counts is not None and any(counts.get(name, 0) != number for name, number in self.fleet.items()):
             return f"trained for {_counted(self.fleet)}, not {_counted(counts)}"
+        for what, own, asked in (("an SLO", self.slo, model.slo), ("a hard deadline", self.hard, hard)):
+            if not math.isclose(own, asked):
+                return f"trained for {what} of {own:g} s, not {asked:g} s"
         return ""
 
     def as_json(self) -> dict[str, Any]:
@@ -96,6 +108,8 @@ class PolicyWeights:
             "fleet": dict(self.fleet),
             "variants": list(self.variants),
             "sizes": list(self.sizes),
+            "sloSeconds": self.slo,
+            "deadlineSeconds": self.hard,
             "network": {name: array.tolist() for name, array in self.network._asdict().items()},
         }
 
@@ -116,7 +130,7 @@ def read_weights(text: str, where: str) -> PolicyWeights:
         raise ValueError(f"{where}: no JSON: {error}") from None
     except RecursionError:
         raise ValueError(f"{where}: no weights: lists are nested too deep; write them by hetserve train") from None
-    fields = ("policy", "seed", "fleet", "variants", "sizes", "network")
+    fields = ("policy", "seed", "fleet", "variants", "sizes", "sloSeconds", "deadlineSeconds", "network")
     if not isinstance(found, dict) or (missing := [name for name in fields if name not in found]):
         raise ValueError(f"{where}: lacks {', '.join(missing) if isinstance(found, dict) else 'an object'}")
     if found["policy"] != "fang-rl":
@@ -128,6 +142,8 @@ def read_weights(text: str, where: str) -> PolicyWeights:
             tuple(_whole(size, "sizes") for size in _list(found["sizes"], "sizes", "whole numbers")),
             _whole(found["seed"], "seed"),
             Network._make(_array(found["network"], name) for name in Network._fields),
+            _seconds(found["sloSeconds"], "sloSeconds"),
+            _seconds(found["deadlineSeconds"], "deadlineSeconds"),
         )
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
@@ -150,6 +166,12 @@ def _list(value: Any, name: str, of: str) -> list[Any]:
     if not isinstance(value, list):
         raise ValueError(f"{name} {reprlib.repr(value)}: must be a list of {of}")  # noqa: TRY004
     return value
+
+
+def _seconds(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MOST_SECONDS:
+        raise ValueError(f"{name} {value!r:.40}: must be seconds, a number above 0")
+    return float(value)
 
 
 def _array(network: Any, name: str) -> Floats:

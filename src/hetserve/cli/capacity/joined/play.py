@@ -35,7 +35,7 @@ from hetserve.registry.joining_policies import JOINING_POLICIES
 from hetserve.serving.answers import PolicyContractError
 from hetserve.serving.services import Service
 from hetserve.serving.variants import VariantSystem
-from hetserve.simulation.joined import JoinedReport, ceiling, noisy, present, simulate_joined
+from hetserve.simulation.joined import JoinedReport, ceiling, noisy, simulate_joined
 from hetserve.simulation.stability import grows
 from hetserve.simulation.workload import draw_workload
 
@@ -175,7 +175,6 @@ def play(  # noqa: PLR0917
         _policy(asked),
         expected={option.name: 1 + asked.margin for option in problem.types},
     )
-    _note_misfit(played, held, asked)
     with steps(f"{name}: {asked.policy}", len(effort.seeds)) as shown:
 
         def run(seed: int) -> JoinedReport:
@@ -205,12 +204,13 @@ def with_each_alone(result: JoinedService, service: InferenceService, manifests:
     return dataclasses.replace(result, alone=tuple(alone(one.name) for one in result.system.variants))
 
 
-def _note_misfit(played: Service, counts: Mapping[str, int], asked: JoinedOptions) -> None:
-    """Says why a trained policy leaves the service to another."""
-    system = present(played, counts).system
-    assert isinstance(system, VariantSystem)  # noqa: S101  as it was made
-    if asked.policy == "fang-rl" and (why := why_not(system.model(system.predicted), counts, asked.weights or "")):
-        note(f"{played.name}: {asked.policy} is {why}; fang decides")
+def note_misfit(result: JoinedService) -> None:
+    """Says why a trained policy left the service to another."""
+    asked, system = result.asked, result.system.present(result.counts)
+    if asked.policy == "fang-rl" and (
+        why := why_not(system.model(system.predicted), result.counts, asked.weights or "")
+    ):
+        note(f"{result.service}: {asked.policy} is {why}; fang decides")
 
 
 def _policy(asked: JoinedOptions) -> JoiningPolicy:

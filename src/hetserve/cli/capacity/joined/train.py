@@ -24,7 +24,7 @@ from hetserve.training.rollouts import TrainedFleet
 _OVERRIDES = ("budget", "slo", "percentile", "mix", "max_slowdown")
 
 
-def run(files: tuple[str, ...], service: str | None, output: str | None, **options: Any) -> None:
+def run(files: tuple[str, ...], service: str | None, **options: Any) -> None:
     """The command, with its options."""
     overrides = Overrides(**{name: options[name] for name in _OVERRIDES})
 
@@ -38,7 +38,7 @@ def run(files: tuple[str, ...], service: str | None, output: str | None, **optio
 
     found = each(services, trained)
     for weights in answered(found):
-        _write(weights, output)
+        _write(weights, options["output"])
     if not answered(found):
         finish(found, "table", None, PolicyWeights.as_json, _no_block, lambda *_: None)
 
@@ -49,19 +49,46 @@ def _trained(
     name = str(service.metadata.name)
     if service.spec.model.variants is None:
         refuse(f"{name}: spec.model.variants names no variants to choose among; nothing is to be learned")
+    _check_mix(name, problem, declared=options["mix"] is None)
     held = {one: n for one, n in configuration(name, problem, options["counts"]).items() if n}
-    system = system_of(service, problem, manifests, JoinedOptions(options["policy"], noise=options["noise"])).present(
-        held
-    )
-    fleet = TrainedFleet(system, held)
+    asked = JoinedOptions(options["policy"], deadline=options["deadline"], noise=options["noise"])
+    fleet = TrainedFleet(system_of(service, problem, manifests, asked).present(held), held)
     low, high = options["rates"] or (load * fleet.capacity for load in LOADS)
     course = TrainingCourse(updates=options["updates"], loads=(low / fleet.capacity, high / fleet.capacity))
+    _check_output(options["output"])
     with steps(f"{name}: {options['policy']}", course.updates) as shown:
 
         def told(progress: Progress) -> None:
             shown.done(f"{progress.quality:.3f} of the worth at {progress.rate:.4g} q/s")
 
-        return train(fleet, options["seed"], course, told)
+        try:
+            return train(fleet, options["seed"], course, told)
+        except ValueError as error:
+            refuse(f"--rates {low:.6g},{high:.6g}: {error}")
+
+
+def _check_mix(name: str, problem: Problem, *, declared: bool) -> None:
+    """Rollouts are of queries of one item: others are not to be ignored."""
+    if problem.mix.batches != (1,):
+        where, right = (
+            ("spec.load.batchSizes", "declare {batch: 1, weight: 1}") if declared else ("--batches", "leave it out")
+        )
+        items = ", ".join(map(str, problem.mix.batches[:4])) + (", ..." if len(problem.mix.batches) > 4 else "")
+        refuse(f"{name}: {where}: queries of {items} items: training knows queries of one item; {right}")
+
+
+def _check_output(output: str | None) -> None:
+    """Before minutes of training."""
+    if output is None:
+        return
+    path = Path(output)
+    try:
+        new = not path.exists()
+        path.open("a", encoding="utf-8").close()
+        if new:
+            path.unlink()
+    except OSError as error:
+        refuse(f"-o {output}: cannot be written: {error.strerror}")
 
 
 def _write(weights: PolicyWeights, output: str | None) -> None:
