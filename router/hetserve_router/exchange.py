@@ -167,7 +167,7 @@ class QueryExchange:
         again = None if action.retry_after is None else max(1, round(action.retry_after))
         error = HttpError(status, f"{self._service.title}: {action.reason}", retry_after=again)
         if again is not None:
-            self._service.pace.slow(error, self._service.now())
+            self._service.slow(error)
         reply.refuse(error)
 
     def abandon(self) -> None:

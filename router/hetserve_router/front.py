@@ -14,12 +14,12 @@ from urllib.parse import unquote
 
 import orjson
 
+from hetserve.routing.pace import RefusalPace
 from hetserve_router.access_log import AccessLog
 from hetserve_router.addresses import SERVICE, Asked, rpc_target_of, service_of, target_of
 from hetserve_router.exchange import ForwardedExchange, QueryExchange, QueryNote, Route
 from hetserve_router.inference import InferenceFacts
-from hetserve_router.pace import RefusalPace
-from hetserve_router.served import ServedService
+from hetserve_router.served import ServedService, slow
 from hetserve_services.facts import Key
 from hetserve_shell.http import grpc
 from hetserve_shell.http.limits import BodyBudget, HttpError
@@ -90,7 +90,7 @@ class Front:
             with suppress(HttpError):
                 key = self._key(head)
             service = self.services.get(key)
-            (self._pace if service is None else service.pace).slow(error, time.monotonic())
+            slow(error, self._pace if service is None else service.pace, time.monotonic())
             self.access_log.refused(head, error.status, "/".join(key).strip("/")[:300])
             raise
 

@@ -21,6 +21,7 @@ from hetserve.dispatch import make_policy
 from hetserve.planning.offers import namespace_of
 from hetserve.profiles import LatencyProfile, profile_from_spec
 from hetserve.routing.actions import Abandon, Action, Drop, Probe, Send, WakeAt
+from hetserve.routing.pace import RefusalPace
 from hetserve.routing.predictions import routed_service
 from hetserve.routing.router import QueueLimits, ServiceRouter
 from hetserve.serving.services import Service
@@ -28,7 +29,6 @@ from hetserve_router.access_log import CLIENT_GONE, AccessLog
 from hetserve_router.exchange import QueryExchange
 from hetserve_router.inference import InferenceFacts
 from hetserve_router.instances import InstanceAddress, InstanceLink, Later
-from hetserve_router.pace import RefusalPace
 from hetserve_services.facts import Key, ServiceFacts, threshold_batches
 from hetserve_services.figures import InstanceFigures, Seat, ServiceFigures
 from hetserve_shell.http.limits import HttpError
@@ -190,8 +190,12 @@ class ServedService:
 
     def refuses(self, head: Head, error: HttpError) -> None:
         """A request is refused that is no query of the core."""
-        self.pace.slow(error, self.now())
+        self.slow(error)
         self.access_log.refused(head, error.status, self.title)
+
+    def slow(self, error: HttpError) -> None:
+        """Sets the pause of a refusal of this service."""
+        slow(error, self.pace, self.now())
 
     def broken_off(self, head: Head) -> None:
         """A query never came whole: its client left, or it was refused meanwhile."""
@@ -410,3 +414,9 @@ def _manifest(profile: ModelProfile) -> dict[str, Any]:
     metadata = {"name": profile.metadata.name, "namespace": namespace_of(profile)}
     spec = profile.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {"apiVersion": profile.api_version, "kind": profile.kind, "metadata": metadata, "spec": spec}
+
+
+def slow(error: HttpError, pace: RefusalPace, now: float) -> None:
+    """Sets the pause of a refusal that is made now [s]; a connection that closes costs its client enough."""
+    if not error.closes:
+        error.pause = pace.pause(now)

@@ -331,10 +331,7 @@ class Http2Connection(OpenConnection):
 
     def add(self, exchange: Exchange, piece: bytes) -> None:
         """Goes on with an answer."""
-        left = (exchange.answer or b"")[exchange.sent :]
-        exchange.noted -= exchange.sent
-        exchange.answer, exchange.sent = left + piece, 0
-        if not left:
+        if exchange.add_to_answer(piece):
             exchange.since = self._server.now
         self._send_or_keep(exchange)
 
@@ -403,12 +400,11 @@ class Http2Connection(OpenConnection):
         self._close_if_done()
 
     def _serve(self, exchange: Exchange) -> None:
-        parts, exchange.parts = exchange.parts, []
         exchange.reply = reply = StreamReplier(self, exchange)
         if exchange.taker is None:
             return
         try:
-            exchange.taker.take(parts[0] if len(parts) == 1 else b"".join(parts), reply)
+            exchange.taker.take(exchange.take_body(), reply)
         except Exception as error:
             reply.refuse(as_http_error(error))
 

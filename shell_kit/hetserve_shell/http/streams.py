@@ -74,6 +74,18 @@ class Exchange:
             what = "a message of gRPC behind its prefix" if self.head.is_grpc else "as many as content-length says"
             raise HttpError(HTTPStatus.BAD_REQUEST, f"{self.size} bytes: must be {what}, and all of it")
 
+    def take_body(self) -> bytes:
+        """What has come; nothing of it is kept."""
+        parts, self.parts = self.parts, []
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def add_to_answer(self, piece: bytes) -> bool:
+        """Forgets what is sent of the answer; whether all was."""
+        left = (self.answer or b"")[self.sent :]
+        self.noted -= self.sent
+        self.answer, self.sent = left + piece, 0
+        return not left
+
     def ends_with(self, sent: int) -> bool:
         """Whether nothing is to come behind so many bytes of the answer."""
         return self.whole and not self.trailers and sent == len(self.answer or b"")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import Protocol, cast
+from typing import Protocol
 
 from hetserve.dispatch.interface import Policy
 from hetserve.dispatch.latency import LatencyModel
 from hetserve.registry.dispatch_policies import DISPATCH_POLICIES
+from hetserve.registry.members import make
 
 
 class PolicyFactory(Protocol):
@@ -21,14 +21,8 @@ def make_policy(name: str, **settings: float) -> Policy:
 
     Raises ValueError for an unknown name or a setting out of range, TypeError for an unknown setting.
     """
-    if name not in DISPATCH_POLICIES:
-        raise ValueError(f"unknown dispatch policy {name!r}; there are: {', '.join(DISPATCH_POLICIES.names)}")
-    make = cast("PolicyFactory", DISPATCH_POLICIES[name].load())
-    known = inspect.signature(make).parameters
-    for unknown in sorted(settings.keys() - known.keys()):
-        there = f"there are: {', '.join(known)}" if known else "it has none"
-        raise TypeError(f"dispatch policy {name} has no setting {unknown}; {there}")
-    return make(**settings)
+    made: Policy = make(DISPATCH_POLICIES, "dispatch policy", name, settings)
+    return made
 
 
 __all__ = [

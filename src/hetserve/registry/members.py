@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Generic, Protocol, TypeVar
@@ -60,3 +61,18 @@ class Registry(Generic[M]):
     def __getitem__(self, name: str) -> M:
         """Raises KeyError."""
         return self._members[name]
+
+
+def make(members: Registry[Any], family: str, name: str, settings: Mapping[str, Any]) -> Any:
+    """What the factory of a member makes by these settings. family: for errors.
+
+    Raises ValueError for an unknown name or a setting out of range, TypeError for an unknown or missing setting.
+    """
+    if name not in members:
+        raise ValueError(f"unknown {family} {name!r}; there are: {', '.join(members.names)}")
+    factory = members[name].load()
+    known = inspect.signature(factory).parameters
+    for unknown in sorted(settings.keys() - known.keys()):
+        there = f"there are: {', '.join(known)}" if known else "it has none"
+        raise TypeError(f"{family} {name} has no setting {unknown}; {there}")
+    return factory(**settings)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetserve_router.pace import AT_ONCE, LONGEST, RATE, RefusalPace
+from hetserve.routing.pace import AT_ONCE, LONGEST, RATE, RefusalPace
+from hetserve_router.served import slow
 from hetserve_shell.http.limits import HttpError
 
 GAPS = st.lists(st.sampled_from([0.0, 0.0001, 0.004, 0.006, 0.1, 2.0]), min_size=1, max_size=300)
@@ -73,6 +74,6 @@ def test_a_refusal_that_closes_its_connection_is_not_slowed_down() -> None:
     pace = RefusalPace()
     errors = [HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "another leads", closes=True) for _ in range(AT_ONCE + 9)]
     for error in errors:
-        pace.slow(error, 0.0)
+        slow(error, pace, 0.0)
     assert {error.pause for error in errors} == {0.0}
     assert pace.pause(0.0) == 0.0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hetserve.api.service.dispatch import MOST_INSTANCES
-from hetserve_router import pace
+from hetserve.routing import pace
 from hetserve_router.access_log import AccessLog, Lines
 from hetserve_router.instances import InstanceAddress
 from hetserve_router.served import MOST_QUESTIONS

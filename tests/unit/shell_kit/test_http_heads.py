@@ -50,6 +50,11 @@ blocks = st.lists(
 ).map(b"".join)
 
 
+def table_of(decoder: FieldDecoder) -> tuple[int, list[object]]:
+    table = decoder._decoder.header_table
+    return table.maxsize, list(table.dynamic_entries)
+
+
 @settings(max_examples=examples(300))
 @given(st.lists(blocks, min_size=1, max_size=4))
 @example([b"\x3f\xe1\x1f"])
@@ -66,7 +71,9 @@ def test_any_bytes_are_read_as_the_library_reads_them_or_refused_as_by_it(given_
             with pytest.raises(BrokenError):
                 decoder.decode(block)
             return
+        before = table_of(decoder)
         assert decoder.decode(block) == expected
+        assert decoder.is_changed or table_of(decoder) == before, "a head would be looked up that means another one"
 
 
 def test_a_head_is_looked_up_only_while_the_table_says_the_same() -> None:

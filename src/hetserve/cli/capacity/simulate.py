@@ -16,7 +16,7 @@ from hetserve.cli.capacity import serving
 from hetserve.cli.capacity.asked import slo_text, tenancy_document, tenancy_lines
 from hetserve.cli.capacity.effort import SimulationEffort, policy_of, take
 from hetserve.cli.capacity.services import NotPlanned, NotPlannedError, Overrides, answered, each_problem, finish
-from hetserve.cli.output.plots import COLOURS, new_figure, save
+from hetserve.cli.output.plots import COLOURS, draw_rows
 from hetserve.cli.output.progress import steps
 from hetserve.cli.output.streams import refuse
 from hetserve.cli.output.terminal import Block, grid
@@ -352,12 +352,7 @@ def _deciles(result: Simulated) -> Table:
 
 def draw(results: Sequence[Simulated], path: str) -> None:
     """Two panels per service. Raises OSError."""
-    figure = new_figure(10, 4 * len(results))
-    rows = figure.subplots(len(results), 2, squeeze=False)
-    for result, (left, right) in zip(results, rows, strict=True):
-        _draw_late(result, left)
-        _draw_busy(result, right)
-    save(figure, path)
+    draw_rows(results, path, _draw_late, _draw_busy)
 
 
 def _draw_late(result: Simulated, axes: Axes) -> None:

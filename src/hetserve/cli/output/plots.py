@@ -50,6 +50,16 @@ def draw_or_refuse(draw: Callable[[], None], path: str) -> None:
         refuse(f"--plot {path}: cannot be written: {error.strerror}")
 
 
+def draw_rows(results: Sequence[Any], path: str, *panels: Callable[[Any, Axes], None]) -> None:
+    """A row for each result, in which each function draws a panel. Raises OSError."""
+    figure = new_figure(10, 4 * len(results))
+    rows = figure.subplots(len(results), len(panels), squeeze=False)
+    for result, row in zip(results, rows, strict=True):
+        for panel, axes in zip(panels, row, strict=True):
+            panel(result, axes)
+    save(figure, path)
+
+
 def new_figure(width: float, height: float) -> Figure:
     """Empty figure in inches, with one look; needs no window system."""
     from matplotlib import rcParams  # noqa: PLC0415

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
@@ -54,6 +55,17 @@ def dump(documents: Sequence[dict[str, Any]], form: str, *, rows: bool = False) 
 
     style, width = (None, 200) if rows else (False, 110)
     return str(yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, default_flow_style=style, width=width))
+
+
+def write_or_print(text: str, output: str | None) -> None:
+    """Writes a text to a file, or to stdout where there is none; exits where the file cannot be written."""
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        refuse(f"-o {output}: cannot be written: {error.strerror}")
 
 
 def show(document: dict[str, Any], form: str, blocks: Callable[[], Sequence[Block]]) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
-
-import click
 
 from hetserve.api.kinds import INFERENCE_SERVICE, INSTANCE_TYPE
 from hetserve.api.manifests import Document, parse_documents
 from hetserve.api.names import API_VERSION
 from hetserve.base.units import parse_duration
-from hetserve.cli.output.streams import dump, refuse
+from hetserve.cli.output.streams import dump, write_or_print
 from hetserve.profiles.spec import milliseconds
 
 Json = dict[str, Any]
@@ -28,13 +25,7 @@ def checked(documents: list[Json], source: str, scale: float = 1.0) -> list[Json
 def write(documents: list[Json], head: str, output: str | None) -> None:
     """Writes them to a file or to standard output; exits where that is not possible."""
     text = f"# {head}\n" + "".join(f"---\n{dump([one], 'yaml', rows=True)}" for one in documents)
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        Path(output).write_text(text, encoding="utf-8")
-    except OSError as error:
-        refuse(f"-o {output}: cannot be written: {error.strerror}")
+    write_or_print(text, output)
 
 
 def instance_type(name: str, **spec: Any) -> Json:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import Protocol, cast
+from typing import Protocol
 
 from hetserve.dispatch.joining.interface import JoiningPolicy, Variant, VariantModel
 from hetserve.registry.joining_policies import JOINING_POLICIES
+from hetserve.registry.members import make
 
 
 class JoiningFactory(Protocol):
@@ -20,14 +20,8 @@ def make_joining_policy(name: str, **settings: float | str) -> JoiningPolicy:
 
     Raises ValueError for an unknown name or a setting out of range, TypeError for an unknown or missing setting.
     """
-    if name not in JOINING_POLICIES:
-        raise ValueError(f"unknown joining policy {name!r}; there are: {', '.join(JOINING_POLICIES.names)}")
-    make = cast("JoiningFactory", JOINING_POLICIES[name].load())
-    known = inspect.signature(make).parameters
-    for unknown in sorted(settings.keys() - known.keys()):
-        there = f"there are: {', '.join(known)}" if known else "it has none"
-        raise TypeError(f"joining policy {name} has no setting {unknown}; {there}")
-    return make(**settings)
+    made: JoiningPolicy = make(JOINING_POLICIES, "joining policy", name, settings)
+    return made
 
 
 __all__ = ["JoiningFactory", "JoiningPolicy", "Variant", "VariantModel", "make_joining_policy"]

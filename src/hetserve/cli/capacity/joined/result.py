@@ -10,7 +10,7 @@ from rich.table import Table
 from hetserve.base.units import format_money
 from hetserve.cli.capacity.asked import slo_text, tenancy_document, tenancy_lines
 from hetserve.cli.capacity.joined.play import JoinedService
-from hetserve.cli.output.plots import COLOURS, new_figure, save
+from hetserve.cli.output.plots import COLOURS, draw_rows
 from hetserve.cli.output.terminal import Block, grid
 from hetserve.planning import summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text
@@ -120,12 +120,7 @@ def _types(result: JoinedService) -> Table:
 
 def draw(results: Sequence[JoinedService], path: str) -> None:
     """Two panels per service. Raises OSError."""
-    figure = new_figure(10, 4 * len(results))
-    rows = figure.subplots(len(results), 2, squeeze=False)
-    for result, (left, right) in zip(results, rows, strict=True):
-        _draw_attainment(result, left)
-        _draw_shares(result, right)
-    save(figure, path)
+    draw_rows(results, path, _draw_attainment, _draw_shares)
 
 
 def _draw_attainment(result: JoinedService, axes: Axes) -> None:

@@ -6,15 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-import click
-
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.manifests import Manifests, read_manifests
 from hetserve.cli.capacity.joined.play import JoinedOptions, system_of
 from hetserve.cli.capacity.services import Overrides, answered, choose, each, finish, planned, problem_of
 from hetserve.cli.capacity.simulate import configuration
 from hetserve.cli.output.progress import steps
-from hetserve.cli.output.streams import refuse
+from hetserve.cli.output.streams import refuse, write_or_print
 from hetserve.cli.output.terminal import Block
 from hetserve.dispatch.joining.weights import PolicyWeights
 from hetserve.planning import Problem
@@ -92,14 +90,7 @@ def _check_output(output: str | None) -> None:
 
 
 def _write(weights: PolicyWeights, output: str | None) -> None:
-    text = json.dumps(weights.as_json(), allow_nan=False) + "\n"
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        Path(output).write_text(text, encoding="utf-8")
-    except OSError as error:
-        refuse(f"-o {output}: cannot be written: {error.strerror}")
+    write_or_print(json.dumps(weights.as_json(), allow_nan=False) + "\n", output)
 
 
 def _no_block(weights: PolicyWeights) -> Block:

@@ -6,7 +6,6 @@ import math
 from typing import Final
 
 from hetserve.base.units import Seconds
-from hetserve_shell.http.limits import HttpError
 
 AT_ONCE: Final = 64
 """Refusals in a row that are said without a pause."""
@@ -22,11 +21,6 @@ class RefusalPace:
     def __init__(self) -> None:
         self._due = -math.inf
         """When the last refusal was due at RATE; it was said AT_ONCE / RATE earlier, but not before it was made [s]."""
-
-    def slow(self, error: HttpError, now: float) -> None:
-        """Sets the pause of a refusal that is made now [s]; a connection that closes costs its client enough."""
-        if not error.closes:
-            error.pause = self.pause(now)
 
     def pause(self, now: float) -> Seconds:
         """Seconds until a refusal is said that is made now [s]."""
