@@ -56,14 +56,16 @@ def table_of(decoder: FieldDecoder) -> tuple[int, list[object]]:
 
 
 @settings(max_examples=examples(300))
-@given(st.lists(blocks, min_size=1, max_size=4))
-@example([b"\x3f\xe1\x1f"])
-@example([b"\x20\x82"])
-@example([b"\x82\x20"])
-@example([b"\x40\x01x\x01y\xbe", b"\xbe"])
-def test_any_bytes_are_read_as_the_library_reads_them_or_refused_as_by_it(given_blocks: list[bytes]) -> None:
-    """Of both sides each goes on with its own table, until one refuses."""
-    library, decoder = Decoder(LIMIT), FieldDecoder(LIMIT)
+@given(st.lists(blocks, min_size=1, max_size=4), st.sampled_from([40, 4096]))
+@example([b"\x3f\xe1\x1f"], 4096)
+@example([b"\x20\x82"], 4096)
+@example([b"\x82\x20"], 4096)
+@example([b"\x40\x01x\x01y\xbe", b"\xbe"], 4096)
+@example([b"\x40\x01x\x01y", b"\x40\x01x\x01z"], 40)
+def test_any_bytes_are_read_as_the_library_reads_them_or_refused_as_by_it(given_blocks: list[bytes], room: int) -> None:
+    """Of both sides each goes on with its own table, which has so much room, until one refuses."""
+    library, decoder = Decoder(LIMIT), FieldDecoder(LIMIT, room)
+    library.max_allowed_table_size = library.header_table_size = room
     for block in given_blocks:
         try:
             expected = [(bytes(name), bytes(value)) for name, value in library.decode(block, raw=True)]
