@@ -89,7 +89,7 @@ def build_problem(
     offers = resolve_offers(service, types, profiles, sharing)
     if isinstance(offers, Unplannable):
         return offers
-    return problem_of(service, offers, world or ClusterFacts(), settings, sharing=sharing, load=load)
+    return problem_of(service, offers, world or ClusterFacts(), settings, load=load)
 
 
 def problem_of(
@@ -98,7 +98,6 @@ def problem_of(
     facts: ClusterFacts,
     settings: PlanSettings,
     *,
-    sharing: SharingRule,
     load: QPS | None = None,
 ) -> Problem | Unplannable:
     """Problem of a service from its resolved offers; as `build_problem`, of whose refusals only LoadUnknown is left."""
@@ -113,7 +112,7 @@ def problem_of(
         objective=spec.objective,
         slo=LatencySlo(parse_duration(spec.slo.latency), float(spec.slo.percentile)),
         mix=declared_mix(service),
-        types=tuple(_option(o, facts.types.get(o.name, TypeFacts()), sharing) for o in offers.usable),
+        types=tuple(_option(o, facts.types.get(o.name, TypeFacts())) for o in offers.usable),
         budget=None if spec.budget is None else parse_money(spec.budget.hourly),
         load=load,
         saturation_threshold=settings.saturation_threshold if spec.scaling is None else spec.scaling.saturation_share,
@@ -123,21 +122,20 @@ def problem_of(
         left_out=offers.left_out,
         policy=default_dispatch_policy() if spec.dispatch is None else spec.dispatch.policy,
         planner=spec.planner,
-        unshared=tuple(_option(alone(o), TypeFacts(), sharing) for o in offers.usable) if shares else (),
-        max_slowdown=sharing.max_slowdown if shares else None,
+        unshared=tuple(_option(alone(o), TypeFacts()) for o in offers.usable) if shares else (),
     )
 
 
-def _option(offer: Offer, facts: TypeFacts, sharing: SharingRule) -> TypeOption:
-    """The type as planned: where instances share, every service time is the longest that the bookings allow."""
-    profile = profile_from_spec(offer.profile.spec)
+def _option(offer: Offer, facts: TypeFacts) -> TypeOption:
+    """The type as planned: where instances share, every service time is the longest that is tolerated."""
+    profile, slowdown = profile_from_spec(offer.profile.spec), None if offer.gpu is None else offer.gpu.slowdown
     limits = [] if facts.room is None else [facts.running + facts.room]
     if offer.type.spec.max_instances is not None:
         limits.append(offer.type.spec.max_instances)
     return TypeOption(
         name=offer.name,
         price=offer.price,
-        profile=slowed(profile, sharing.max_slowdown / ONE) if offer.shares else profile,
+        profile=profile if slowdown is None else slowed(profile, slowdown / ONE),
         max_instances=min(limits, default=None),
         min_instances=offer.type.spec.min_instances,
         running=facts.running,

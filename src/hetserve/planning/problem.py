@@ -54,7 +54,7 @@ class TypeOption:
     price: of one instance, micro-dollars/h. max_instances: running ones included: the type's limit or, if smaller, what
     the cluster holds and has room for; None: unknown. min_instances: of a feasible plan. running: the service's
     instances now. demand: of one new instance on its pool. pool: a name; None without a cluster. gpu: how an
-    instance has its GPU; None on CPU types. profile: slowed by the problem's `max_slowdown` where it shares one.
+    instance has its GPU; None on CPU types. profile: slowed by `slowdown` where it shares one.
     """
 
     name: str
@@ -77,6 +77,11 @@ class TypeOption:
     def shares(self) -> bool:
         """Whether an instance books a part of a GPU, and its service times are those of a shared one."""
         return self.gpu is not None and self.gpu.shares
+
+    @property
+    def slowdown(self) -> Millionths | None:
+        """Times longer than alone that `profile` is; None where no GPU is shared."""
+        return None if self.gpu is None else self.gpu.slowdown
 
     def launch_charge(self, weight: float) -> int:
         """Micro-dollars that launching one instance weighs: price x lambda x launch time (HetSev, section 4.1)."""
@@ -105,9 +110,9 @@ class Problem:
     for load / threshold (HetSev: 1). launch_weight: HetSev's lambda, per second of launch time. base: a type; None: the
     highest Q_b per dollar. left_out: types that are no options. policy: the dispatch policy that will serve. planner:
     the one that is wanted; None: the objective's default. unshared: the types if each instance had its GPU alone,
-    without facts of the cluster, for what the verdict says of sharing; empty where no type shares. max_slowdown: sigma,
-    or None there. least_total, most_total: bounds on the instances of all types together; None: none. They are
-    MinCost's: planners flow, ilp and greedy keep them, others refuse a problem that has any.
+    without facts of the cluster, for what the verdict says of sharing; empty where no type shares. least_total,
+    most_total: bounds on the instances of all types together; None: none. They are MinCost's: planners flow, ilp and
+    greedy keep them, others refuse a problem that has any.
     """
 
     service: str
@@ -125,7 +130,6 @@ class Problem:
     policy: str = field(default_factory=default_dispatch_policy)
     planner: str | None = None
     unshared: tuple[TypeOption, ...] = field(default=())
-    max_slowdown: Millionths | None = None
     least_total: int = 0
     most_total: int | None = None
 

@@ -11,9 +11,10 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import MiB, Millionths, Percent, quantity_to_mib
-from hetserve.profiles.sharing import WHOLE, NotShareableError, compute_share
+from hetserve.objects.gpu_sharing import SharingTerms
+from hetserve.profiles.sharing import BOOKED_SLOWDOWN, WHOLE, ComputeShare, NotShareableError, compute_share
 
-DEFAULT_MAX_SLOWDOWN: Final = Millionths(1_250_000)
+DEFAULT_MAX_SLOWDOWN: Final = Millionths(1_750_000)
 """Sigma of an installation that sets none."""
 MEASURE: Final = "measure it: docs/how-to-measure-sharing.md"
 
@@ -21,8 +22,9 @@ MEASURE: Final = "measure it: docs/how-to-measure-sharing.md"
 class Tenancy(StrEnum):
     """WHOLE: all memory of a GPU, as the type is priced by the instance, or the profile has no gpuMemory.
 
-    SHARED: a booking of memory and compute. EXCLUSIVE: one whole GPU by count, paid whole. UNDECLARED: memory alone, as
-    before compute was booked: only what already runs so, and nothing is promised beside it.
+    SHARED: a part of a GPU's memory, and of its time on stated terms. EXCLUSIVE: one whole GPU by count, paid whole.
+    UNDECLARED: memory alone, as before compute was booked: only what already runs so, and nothing is promised beside
+    it.
     """
 
     WHOLE = "Whole"
@@ -35,31 +37,46 @@ class Tenancy(StrEnum):
 class GpuDemand:
     """What one instance takes of its GPU.
 
-    memory: MiB; all of the GPU's if exclusive. compute: booked percent; 0: none is declared. why: why an instance of a
-    shared service does not share.
+    memory: MiB; all of the GPU's if exclusive. compute: percent that the pod asks for; 100 beside terms; 0: none is
+    declared. why: why an instance of a shared service does not share. terms: of an instance that shares; None where it
+    does not, and of recorded plans that book a percentage of compute.
     """
 
     tenancy: Tenancy
     memory: MiB
     compute: Percent = Percent(0)
     why: str = ""
+    terms: SharingTerms | None = None
 
     @property
     def shares(self) -> bool:
-        """Whether it books a part of a GPU."""
+        """Whether it takes a part of a GPU."""
         return self.tenancy is Tenancy.SHARED
+
+    @property
+    def slowdown(self) -> Millionths | None:
+        """Times longer than alone that an instance may take, and is planned to; None where it does not share."""
+        if not self.shares:
+            return None
+        return BOOKED_SLOWDOWN if self.terms is None else self.terms.tolerance
 
 
 @dataclass(frozen=True, slots=True)
 class SharingRule:
-    """max_slowdown: sigma. undeclared: instance types on which the service has instances that declare no compute.
+    """How instances of a service may share GPUs, by what is set, and what its recorded plan has.
 
-    booked: percent by instance type, that instances of the service book already.
+    max_slowdown: sigma. undeclared: instance types on which the service has instances that declare no compute.
+
+    By instance type: booked: percent of compute that instances of the recorded plan book, which stays where a
+    measurement fits it, and where there is none any more. recorded: terms of the recorded plan, which stay where there
+    is no measurement any more. tolerances: the service's own instead of sigma.
     """
 
     max_slowdown: Millionths = DEFAULT_MAX_SLOWDOWN
     undeclared: Collection[str] = ()
     booked: Mapping[str, Percent] = field(default_factory=dict)
+    recorded: Mapping[str, SharingTerms] = field(default_factory=dict)
+    tolerances: Mapping[str, Millionths] = field(default_factory=dict)
 
 
 def gpu_demand(
@@ -76,22 +93,36 @@ def gpu_demand(
     if profile.spec.gpu_memory is None:
         why = f"ModelProfile {profile.metadata.name} has no gpuMemory; set it to share GPUs"
         return GpuDemand(Tenancy.WHOLE, quantity_to_mib(gpu.memory), why=why)
-    return _shared(instance_type, profile, quantity_to_mib(profile.spec.gpu_memory), rule)
-
-
-def _shared(instance_type: InstanceType, profile: ModelProfile, memory: MiB, rule: SharingRule) -> GpuDemand:
-    measured, name = compute_share(profile.spec), profile.metadata.name
+    memory, measured = quantity_to_mib(profile.spec.gpu_memory), compute_share(profile.spec)
     if measured is None:
-        why = f"ModelProfile {name} has no computeShare; {MEASURE}"
-        if booked := rule.booked.get(instance_type.metadata.name):
-            return GpuDemand(Tenancy.SHARED, memory, booked, why)
-        if instance_type.metadata.name in rule.undeclared:
-            return GpuDemand(Tenancy.UNDECLARED, memory, why=why)
-        return exclusive(instance_type, why)
+        return _unmeasured(instance_type, profile, memory, rule)
+    return _shared(instance_type, profile, memory, measured, rule)
+
+
+def _unmeasured(instance_type: InstanceType, profile: ModelProfile, memory: MiB, rule: SharingRule) -> GpuDemand:
+    """What already runs stays as it is; all else has its GPU alone."""
+    kind, why = instance_type.metadata.name, f"ModelProfile {profile.metadata.name} has no computeShare; {MEASURE}"
+    if terms := rule.recorded.get(kind):
+        return GpuDemand(Tenancy.SHARED, memory, WHOLE, why, terms)
+    if booked := rule.booked.get(kind):
+        return GpuDemand(Tenancy.SHARED, memory, booked, why)
+    if kind in rule.undeclared:
+        return GpuDemand(Tenancy.UNDECLARED, memory, why=why)
+    return exclusive(instance_type, why)
+
+
+def _shared(
+    instance_type: InstanceType, profile: ModelProfile, memory: MiB, measured: ComputeShare, rule: SharingRule
+) -> GpuDemand:
+    kind = instance_type.metadata.name
+    booked = rule.booked.get(kind)
+    if booked is not None and measured.fits(booked):
+        return GpuDemand(Tenancy.SHARED, memory, booked)
     try:
-        return GpuDemand(Tenancy.SHARED, memory, measured.booking(rule.max_slowdown))
+        terms = measured.terms(rule.tolerances.get(kind, rule.max_slowdown))
     except NotShareableError as error:
-        return exclusive(instance_type, f"ModelProfile {name}: {error}")
+        return exclusive(instance_type, f"ModelProfile {profile.metadata.name}: {error}")
+    return GpuDemand(Tenancy.SHARED, memory, WHOLE, terms=terms)
 
 
 def exclusive(instance_type: InstanceType, why: str) -> GpuDemand:

@@ -67,7 +67,7 @@ def _decide(
     offers = resolve_offers(service, snapshot.types, snapshot.profiles, sharing)
     if isinstance(offers, Unplannable):
         return unplannable(offers, recorded, service)
-    context = _context(snapshot, service, recorded, offers, sharing)
+    context = _context(snapshot, service, recorded, offers)
     if isinstance(context, Unplannable):
         return unplannable(context, recorded, service, offers)
     try:
@@ -94,14 +94,13 @@ def _context(
     service: InferenceService,
     recorded: PlanRecord | None,
     offers: Offers,
-    sharing: SharingRule,
 ) -> PlanningContext | Unplannable:
     assert snapshot.service is not None  # noqa: S101  the caller has checked
     place = (namespace_of(service), service.metadata.name)
     asked = place, service.spec.model.name, offers.usable, snapshot.pods, snapshot.foreign_pods
     facts = _timed(snapshot, snapshot.capacity.facts(*asked, declaring=snapshot.declaring), service)
-    declared = _problem(snapshot, service, offers, sharing, ClusterFacts())
-    problem = _problem(snapshot, service, offers, sharing, facts)
+    declared = _problem(snapshot, service, offers, ClusterFacts())
+    problem = _problem(snapshot, service, offers, facts)
     if isinstance(declared, Unplannable):
         return declared
     if isinstance(problem, Unplannable):
@@ -114,11 +113,11 @@ def _context(
 
 
 def _problem(
-    snapshot: ServiceSnapshot, service: InferenceService, offers: Offers, sharing: SharingRule, facts: ClusterFacts
+    snapshot: ServiceSnapshot, service: InferenceService, offers: Offers, facts: ClusterFacts
 ) -> Problem | Unplannable:
     follows = service.spec.scaling is not None
     load = _ANY_LOAD if follows else None
-    built = problem_of(service, offers, facts, snapshot.settings, sharing=sharing, load=load)
+    built = problem_of(service, offers, facts, snapshot.settings, load=load)
     return replace(built, load=None) if follows and isinstance(built, Problem) else built
 
 

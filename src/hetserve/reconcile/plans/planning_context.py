@@ -12,10 +12,12 @@ from typing import Any, Final
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.demand.mix import BatchMix
+from hetserve.objects.gpu_sharing import terms_text
 from hetserve.planning.offers import Offer, Offers, Unplannable
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.tenancy import Tenancy
+from hetserve.profiles.sharing import BOOKED_SLOWDOWN
 from hetserve.profiles.variants import served_variants
 from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, recorded_gpus
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status
@@ -34,11 +36,17 @@ _ANSWERED: Final = (Reason.PLAN_COMPUTED, Reason.PLANNER_TIMED_OUT, Reason.PLANN
 def inputs_digest(declared: Problem) -> str:
     """Digest of a problem without facts of the cluster.
 
-    How an instance has its GPU is left out: prices, demands and the record say it, and its reasons are only text.
+    Of how an instance has its GPU only the terms are in it: prices, demands and the record say the rest, and reasons
+    are only text.
     """
     types, unshared = (tuple(replace(one, gpu=None) for one in each) for each in (declared.types, declared.unshared))
-    text = json.dumps(_canonical(replace(declared, types=types, unshared=unshared)), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    written = _canonical(replace(declared, types=types, unshared=unshared))
+    if any(one.shares and one.gpu is not None and one.gpu.terms is None for one in declared.types):
+        written["max_slowdown"] = BOOKED_SLOWDOWN  # as plans with percentages were recorded
+    terms = {one.name: terms_text(one.gpu.terms) for one in declared.types if one.gpu is not None and one.gpu.terms}
+    if terms:
+        written["terms"] = terms
+    return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _canonical(value: Any) -> Any:

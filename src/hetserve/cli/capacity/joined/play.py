@@ -255,8 +255,7 @@ def _times(
     service: InferenceService, problem: Problem, type_name: str, spec: ModelProfileSpec, asked: JoinedOptions
 ) -> dict[str, LatencyProfile]:
     """By variant that may serve: as profiled, slowed where the type shares its GPU, with the noise asked for."""
-    shares = next(option.shares for option in problem.types if option.name == type_name)
-    factor = (problem.max_slowdown or ONE) / ONE if shares else 1.0
+    factor = next(option.slowdown or ONE for option in problem.types if option.name == type_name) / ONE
     allowed = {one.name for one in _chosen(service, asked)}
     found = variant_profiles(service.spec.model, spec)
     times = {name: slowed(profile, factor) for name, profile in found.items() if name in allowed}

@@ -72,9 +72,8 @@ class PlannedService:
 
     @property
     def expected(self) -> Mapping[str, float]:
-        """Sigma on the types whose instances share GPUs: what the plan and its dispatch policy count with."""
-        sigma = self.problem.max_slowdown
-        return {o.name: sigma / ONE for o in self.problem.types if sigma is not None and o.shares}
+        """Slow-down on the types whose instances share GPUs: what the plan and its dispatch policy count with."""
+        return {o.name: o.slowdown / ONE for o in self.problem.types if o.slowdown is not None}
 
     @property
     def alone(self) -> Problem:
