@@ -16,6 +16,8 @@ from hetserve.profiles.sharing import BOOKED_SLOWDOWN, WHOLE, ComputeShare, NotS
 
 DEFAULT_MAX_SLOWDOWN: Final = Millionths(1_750_000)
 """Sigma of an installation that sets none."""
+WIDEST: Final = Millionths(10**12)
+"""More than any query is slowed by."""
 MEASURE: Final = "measure it: docs/how-to-measure-sharing.md"
 
 
@@ -97,6 +99,23 @@ def gpu_demand(
     if measured is None:
         return _unmeasured(instance_type, profile, memory, rule)
     return _shared(instance_type, profile, memory, measured, rule)
+
+
+def widest_terms(
+    service: InferenceService, instance_type: InstanceType, profile: ModelProfile, rule: SharingRule
+) -> GpuDemand | None:
+    """What an instance takes of a GPU if the service tolerates any slow-down; None where that cannot be chosen.
+
+    As on CPU types, of whole GPUs and of what is not measured, and where a recorded percentage stays.
+    """
+    spec, measured = profile.spec, compute_share(profile.spec)
+    alone = instance_type.spec.gpu is None or instance_type.spec.price.per == "Instance"
+    if alone or service.spec.sharing == "Exclusive" or spec.gpu_memory is None or measured is None:
+        return None
+    booked = rule.booked.get(instance_type.metadata.name)
+    if booked is not None and measured.fits(booked):
+        return None
+    return GpuDemand(Tenancy.SHARED, quantity_to_mib(spec.gpu_memory), WHOLE, terms=measured.terms(WIDEST))
 
 
 def _unmeasured(instance_type: InstanceType, profile: ModelProfile, memory: MiB, rule: SharingRule) -> GpuDemand:

@@ -59,25 +59,22 @@ class ComputeShare:
         """Terms of an instance that may take `tolerance` times as long as alone.
 
         Of each neighbour the greatest factor of all its batches counts, of one that was not measured the greatest of
-        all. Raises NotShareableError where no neighbour of the same tolerance can be beside it.
+        all. Raises NotShareableError as `check_terms`.
         """
         check_slowdown(tolerance, "tolerance")
         others, factors = self.greatest_factor, dict[str, Millionths]()
         for entry in self.interference:
             factors[entry.model] = max(entry.factor, factors.get(entry.model, ONE))
         named = tuple((model, Millionths(f - ONE)) for model, f in sorted(factors.items()) if f < others)
-        least = min(factors.values(), default=others)
-        if self.share >= tolerance:
-            raise NotShareableError(
-                f"computeShare {format_ratio(self.share)}: leaves nothing of {_limit_of(tolerance)}"
-            )
-        if least > tolerance:
-            unmeasured = f"; no interference is measured, which counts so under {self.mode}: measure it"
-            raise NotShareableError(
-                f"interference factor {format_ratio(least)}: is above {_limit_of(tolerance)}"
-                + ("" if self.interference else unmeasured)
-            )
-        return SharingTerms(self.share, tolerance, Millionths(others - ONE), named)
+        terms = SharingTerms(self.share, tolerance, Millionths(others - ONE), named)
+        try:
+            check_terms(terms)
+        except NotShareableError as error:
+            if self.interference:
+                raise
+            unmeasured = f"no interference is measured, which counts so under {self.mode}: measure it"
+            raise NotShareableError(f"{error}; {unmeasured}") from None
+        return terms
 
     def fits(self, booked: Percent) -> bool:
         """Whether a booking of compute that a plan recorded is enough for what is measured."""
@@ -93,6 +90,16 @@ def compute_share(spec: ModelProfileSpec) -> ComputeShare | None:
         return None
     entries = tuple(Interference(e.model, e.batch, parse_ratio(e.factor)) for e in spec.interference or ())
     return ComputeShare(parse_ratio(spec.compute_share), spec.sharing_mode, entries)
+
+
+def check_terms(terms: SharingTerms) -> None:
+    """Raises NotShareableError where no neighbour that tolerates as much can be beside an instance with these terms."""
+    least = ONE + min((h for _, h in terms.named), default=terms.others)
+    if terms.share >= terms.tolerance:
+        share = format_ratio(terms.share)
+        raise NotShareableError(f"computeShare {share}: leaves nothing of {_limit_of(terms.tolerance)}")
+    if least > terms.tolerance:
+        raise NotShareableError(f"interference factor {format_ratio(least)}: is above {_limit_of(terms.tolerance)}")
 
 
 def parse_max_slowdown(text: str, field: str = "sharing.maxSlowdown") -> Millionths:
