@@ -44,6 +44,7 @@ class WantedInstance:
             memory_mib=MiB(0) if whole or gpu is None else gpu.memory,
             whole=whole,
             compute=None if whole or gpu is None else gpu.compute or None,
+            sharing=None if gpu is None else gpu.terms,
             model=self.owner.model,
             selector=GpuSelector(products=() if self.spec.gpu is None else (self.spec.gpu.product,)),
         )
