@@ -228,7 +228,7 @@ ROWS: Final[Mapping[str, Row]] = {
         TENANT, with_metadata(pod("new", ours=False), annotations={SHARING: "any"})
     ),
     "an owner lets its pod be slowed further": annotate(
-        TENANT, "pairing", {SHARING: WIDER}, f"metadata.annotations: {SHARING} may not become {WIDER}", *FROZEN
+        TENANT, "pairing", {SHARING: WIDER}, f'{SHARING} may not become "{WIDER}": pods', *FROZEN
     ),
     "an owner takes the terms away": annotate(TENANT, "pairing", {SHARING: None}, SHARING, "absent", *FROZEN),
     "an owner empties the terms": annotate(TENANT, "pairing", {SHARING: ""}, 'become ""', *FROZEN),
