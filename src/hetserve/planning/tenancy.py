@@ -39,7 +39,8 @@ class GpuDemand:
 
     memory: MiB; all of the GPU's if exclusive. compute: percent that the pod asks for; 100 beside terms; 0: none is
     declared. why: why an instance of a shared service does not share. terms: of an instance that shares; None where it
-    does not, and of recorded plans that book a percentage of compute.
+    does not, and of recorded plans that book a percentage of compute. mps: whether the terms were measured under MPS.
+    copies: whether instances of the service may share a GPU with each other.
     """
 
     tenancy: Tenancy
@@ -47,6 +48,8 @@ class GpuDemand:
     compute: Percent = Percent(0)
     why: str = ""
     terms: SharingTerms | None = None
+    mps: bool = False
+    copies: bool = False
 
     @property
     def shares(self) -> bool:
@@ -66,10 +69,10 @@ class SharingRule:
     """How instances of a service may share GPUs, by what is set, and what its recorded plan has.
 
     max_slowdown: sigma. undeclared: instance types on which the service has instances that declare no compute.
+    by_percent: as plans booked compute before slow-downs were counted by pairs.
 
-    By instance type: booked: percent of compute that instances of the recorded plan book, which stays where a
-    measurement fits it, and where there is none any more. recorded: terms of the recorded plan, which stay where there
-    is no measurement any more. tolerances: the service's own instead of sigma.
+    By instance type: booked, recorded: percent of compute and terms of the recorded plan, which stay where there is no
+    measurement any more. tolerances: the service's own instead of sigma.
     """
 
     max_slowdown: Millionths = DEFAULT_MAX_SLOWDOWN
@@ -77,6 +80,7 @@ class SharingRule:
     booked: Mapping[str, Percent] = field(default_factory=dict)
     recorded: Mapping[str, SharingTerms] = field(default_factory=dict)
     tolerances: Mapping[str, Millionths] = field(default_factory=dict)
+    by_percent: bool = False
 
 
 def gpu_demand(
@@ -96,7 +100,8 @@ def gpu_demand(
     memory, measured = quantity_to_mib(profile.spec.gpu_memory), compute_share(profile.spec)
     if measured is None:
         return _unmeasured(instance_type, profile, memory, rule)
-    return _shared(instance_type, profile, memory, measured, rule)
+    copies = service.spec.own_copies == "Allowed" and measured.measures_copies
+    return _shared(instance_type, profile, memory, measured, rule, copies=copies)
 
 
 def _unmeasured(instance_type: InstanceType, profile: ModelProfile, memory: MiB, rule: SharingRule) -> GpuDemand:
@@ -112,17 +117,22 @@ def _unmeasured(instance_type: InstanceType, profile: ModelProfile, memory: MiB,
 
 
 def _shared(
-    instance_type: InstanceType, profile: ModelProfile, memory: MiB, measured: ComputeShare, rule: SharingRule
+    instance_type: InstanceType,
+    profile: ModelProfile,
+    memory: MiB,
+    measured: ComputeShare,
+    rule: SharingRule,
+    *,
+    copies: bool,
 ) -> GpuDemand:
     kind = instance_type.metadata.name
-    booked = rule.booked.get(kind)
-    if booked is not None and measured.fits(booked):
-        return GpuDemand(Tenancy.SHARED, memory, booked)
     try:
-        terms = measured.terms(rule.tolerances.get(kind, rule.max_slowdown))
+        if rule.by_percent:
+            return GpuDemand(Tenancy.SHARED, memory, measured.booking())
+        terms = measured.terms(rule.tolerances.get(kind, rule.max_slowdown), copies=copies)
     except NotShareableError as error:
         return exclusive(instance_type, f"ModelProfile {profile.metadata.name}: {error}")
-    return GpuDemand(Tenancy.SHARED, memory, WHOLE, terms=terms)
+    return GpuDemand(Tenancy.SHARED, memory, WHOLE, terms=terms, mps=measured.mode == "MPS", copies=copies)
 
 
 def exclusive(instance_type: InstanceType, why: str) -> GpuDemand:

@@ -25,7 +25,8 @@ from hetserve.reconcile.plans.plan_record import PlanRecord, plan_record, record
 from hetserve.scaling.plans.counts import cost_of
 
 _NOT_BOOKED: Final = (
-    "the extender that leads does not say that it books compute, so no plan with shared GPUs is made; what runs stays"
+    "the extender that leads does not say that it counts slow-downs by pairs, so no plan with shared GPUs is made; what "
+    "runs stays"
 )
 
 
@@ -62,7 +63,7 @@ def _canonical(value: Any) -> Any:
 class PlanningContext:
     """A service that can be planned. declared: problem without facts of the cluster; problem: with them.
 
-    stored: what the status says of planning. runs: whether it has any Deployment or pod. books_compute: as of
+    stored: what the status says of planning. runs: whether it has any Deployment or pod. counts_pairs: as of
     ServiceSnapshot. stays: instances run of which those that book as planned now would find no place. measured_mix:
     which the plan in force is for, and both problems with it; None: what is declared. declared_mix: of the spec.
     """
@@ -74,7 +75,7 @@ class PlanningContext:
     recorded: PlanRecord | None
     stored: Mapping[ConditionType, Finding | None]
     runs: bool
-    books_compute: bool
+    counts_pairs: bool
     stays: bool = False
     measured_mix: BatchMix | None = None
     declared_mix: BatchMix | None = None
@@ -126,7 +127,7 @@ def pending(context: PlanningContext, standing: PlanRecord | None) -> PlanDecisi
 
 
 def unbooked(context: PlanningContext, standing: PlanRecord | None) -> PlanDecision:
-    """The extender books no compute: a recorded plan with bookings is followed, and none is made."""
+    """The extender counts no pairs: a recorded plan with shared GPUs is followed, and none is made."""
     if standing is not None:
         return pending(context, standing)
     return unplanned(Reason.COMPUTE_NOT_BOOKED, _NOT_BOOKED, context.recorded, context.service, context.offers)

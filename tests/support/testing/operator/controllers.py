@@ -26,7 +26,7 @@ Json = dict[str, Any]
 class Controllers:
     """Deployment controller, scheduler with the extender's rules, kubelet and garbage collector over one server.
 
-    books_compute: False: the extender is of before compute was booked. launch_ticks: stages from bound to ready.
+    counts_pairs: False: the extender is of before compute was booked. launch_ticks: stages from bound to ready.
     never_ready: types whose instances do not become ready. terminating_ticks: stages from deleted to gone. gated: types
     whose instances stay at their gates. refused: types whose instances the scheduler finds no place for, and why.
     clock: what a new pod's creation time is read from; None: from how many there were.
@@ -38,7 +38,7 @@ class Controllers:
         self.terminating_ticks = 1
         self.launch_ticks = 0
         self.never_ready: set[str] = set()
-        self.books_compute = True
+        self.counts_pairs = True
         self.gated: set[str] = set()
         self.refused: dict[str, str] = {}
         self.clock: Callable[[], datetime] | None = None
@@ -154,7 +154,7 @@ class Controllers:
         room = gpu.memory_mib - sum(other.memory_mib for other in there) >= request.memory_mib
         if request.model_key in {other.model_key for other in there} or not room:
             return False
-        if not self.books_compute:
+        if not self.counts_pairs:
             return True
         alike = all((other.compute is None) == (request.compute is None) for other in there)
         return alike and sum(other.booked_compute for other in (request, *there)) <= WHOLE_COMPUTE
