@@ -106,13 +106,14 @@ def problem_of(
         load = QPS(spec.load.expected_qps)
     if spec.objective == "MinCost" and load is None:
         return Unplannable(Reason.LOAD_UNKNOWN, _NO_LOAD + (_SET_ONE if spec.scaling is None else _NOT_MEASURED))
-    shares = any(offer.shares for offer in offers.usable)
+    fixed = spec.objective == "MinCost" and spec.scaling is None
+    shares = any(offer.shares or (fixed and offer.own) for offer in offers.usable)
     return Problem(
         service=service.metadata.name,
         objective=spec.objective,
         slo=LatencySlo(parse_duration(spec.slo.latency), float(spec.slo.percentile)),
         mix=declared_mix(service),
-        types=tuple(_option(o, facts.types.get(o.name, TypeFacts())) for o in offers.usable),
+        types=tuple(_option(o, facts.types.get(o.name, TypeFacts()), fixed=fixed) for o in offers.usable),
         budget=None if spec.budget is None else parse_money(spec.budget.hourly),
         load=load,
         saturation_threshold=settings.saturation_threshold if spec.scaling is None else spec.scaling.saturation_share,
@@ -126,8 +127,11 @@ def problem_of(
     )
 
 
-def _option(offer: Offer, facts: TypeFacts) -> TypeOption:
-    """The type as planned: where instances share, every service time is the longest that is tolerated."""
+def _option(offer: Offer, facts: TypeFacts, *, fixed: bool = False) -> TypeOption:
+    """The type as planned: where instances share, every service time is the longest that is tolerated.
+
+    fixed: of a load that is declared and stays, of which alone a tolerance can be the service's own.
+    """
     profile, slowdown = profile_from_spec(offer.profile.spec), None if offer.gpu is None else offer.gpu.slowdown
     limits = [] if facts.room is None else [facts.running + facts.room]
     if offer.type.spec.max_instances is not None:
@@ -143,6 +147,7 @@ def _option(offer: Offer, facts: TypeFacts) -> TypeOption:
         demand=offer.demand,
         pool=facts.pool,
         gpu=offer.gpu,
+        own=offer.own if fixed else None,
     )
 
 

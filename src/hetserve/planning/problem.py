@@ -8,6 +8,7 @@ from typing import Final
 
 from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Millionths, Percent, Seconds
 from hetserve.demand import BatchMix
+from hetserve.planning.prices import UnitPrice
 from hetserve.planning.tenancy import GpuDemand
 from hetserve.profiles import LatencyProfile
 from hetserve.registry.dispatch_policies import default_dispatch_policy
@@ -48,13 +49,22 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnTerms:
+    """How instances of a type would share GPUs if the service tolerated any slow-down, and what a GPU costs."""
+
+    gpu: GpuDemand
+    price: UnitPrice
+
+
+@dataclass(frozen=True, slots=True)
 class TypeOption:
     """One instance type as this service may use it.
 
     price: of one instance, micro-dollars/h. max_instances: running ones included: the type's limit or, if smaller, what
     the cluster holds and has room for; None: unknown. min_instances: of a feasible plan. running: the service's
     instances now. demand: of one new instance on its pool. pool: a name; None without a cluster. gpu: how an
-    instance has its GPU; None on CPU types. profile: slowed by `slowdown` where it shares one.
+    instance has its GPU; None on CPU types. profile: slowed by `slowdown` where it shares one. own: of a service that
+    tolerates what its load leaves room for, how it shares then (`planning.tolerances`).
     """
 
     name: str
@@ -67,6 +77,7 @@ class TypeOption:
     demand: ResourceAmounts = ResourceAmounts()
     pool: str | None = None
     gpu: GpuDemand | None = None
+    own: OwnTerms | None = None
 
     @property
     def most(self) -> int:

@@ -16,6 +16,8 @@ from hetserve.profiles.sharing import BOOKED_SLOWDOWN, WHOLE, ComputeShare, NotS
 
 DEFAULT_MAX_SLOWDOWN: Final = Millionths(1_750_000)
 """Sigma of an installation that sets none."""
+WIDEST: Final = Millionths(10**12)
+"""More than any query is slowed by."""
 MEASURE: Final = "measure it: docs/how-to-measure-sharing.md"
 
 
@@ -100,8 +102,21 @@ def gpu_demand(
     memory, measured = quantity_to_mib(profile.spec.gpu_memory), compute_share(profile.spec)
     if measured is None:
         return _unmeasured(instance_type, profile, memory, rule)
-    copies = service.spec.own_copies == "Allowed" and measured.measures_copies
-    return _shared(instance_type, profile, memory, measured, rule, copies=copies)
+    return _shared(service, instance_type, profile, memory, measured, rule)
+
+
+def widest_terms(
+    service: InferenceService, instance_type: InstanceType, profile: ModelProfile, rule: SharingRule
+) -> GpuDemand | None:
+    """What an instance takes of a GPU if the service tolerates any slow-down; None where that cannot be chosen.
+
+    As on CPU types, of whole GPUs and of what is not measured, and where percentages are booked.
+    """
+    spec, measured = profile.spec, compute_share(profile.spec)
+    alone = instance_type.spec.gpu is None or instance_type.spec.price.per == "Instance"
+    if alone or service.spec.sharing == "Exclusive" or spec.gpu_memory is None or measured is None or rule.by_percent:
+        return None
+    return _on_terms(service, quantity_to_mib(spec.gpu_memory), measured, WIDEST)
 
 
 def _unmeasured(instance_type: InstanceType, profile: ModelProfile, memory: MiB, rule: SharingRule) -> GpuDemand:
@@ -117,21 +132,27 @@ def _unmeasured(instance_type: InstanceType, profile: ModelProfile, memory: MiB,
 
 
 def _shared(
+    service: InferenceService,
     instance_type: InstanceType,
     profile: ModelProfile,
     memory: MiB,
     measured: ComputeShare,
     rule: SharingRule,
-    *,
-    copies: bool,
 ) -> GpuDemand:
-    kind = instance_type.metadata.name
     try:
         if rule.by_percent:
             return GpuDemand(Tenancy.SHARED, memory, measured.booking())
-        terms = measured.terms(rule.tolerances.get(kind, rule.max_slowdown), copies=copies)
+        return _on_terms(
+            service, memory, measured, rule.tolerances.get(instance_type.metadata.name, rule.max_slowdown)
+        )
     except NotShareableError as error:
         return exclusive(instance_type, f"ModelProfile {profile.metadata.name}: {error}")
+
+
+def _on_terms(service: InferenceService, memory: MiB, measured: ComputeShare, tolerance: Millionths) -> GpuDemand:
+    """Raises NotShareableError as `ComputeShare.terms`."""
+    copies = service.spec.own_copies == "Allowed" and measured.measures_copies
+    terms = measured.terms(tolerance, copies=copies)
     return GpuDemand(Tenancy.SHARED, memory, WHOLE, terms=terms, mps=measured.mode == "MPS", copies=copies)
 
 

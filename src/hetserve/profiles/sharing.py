@@ -70,7 +70,7 @@ class ComputeShare:
 
         Of each neighbour the greatest factor of all its batches counts, of one that was not measured the greatest of
         all other models. copies: instances of its own model may be beside it, which is named then. Raises
-        NotShareableError where no neighbour of the same tolerance can be beside it.
+        NotShareableError as `check_terms`.
         """
         check_slowdown(tolerance, "tolerance")
         others, factors = self.greatest_factor, dict[str, Millionths]()
@@ -79,18 +79,15 @@ class ComputeShare:
                 factors[entry.model] = max(entry.factor, factors.get(entry.model, ONE))
         worth = {model: f for model, f in factors.items() if f < others or model == self.model}
         named = tuple((model, Millionths(f - ONE)) for model, f in sorted(worth.items()))
-        least = min(factors.values(), default=others)
-        if self.share >= tolerance:
-            raise NotShareableError(
-                f"computeShare {format_ratio(self.share)}: leaves nothing of {_limit_of(tolerance)}"
-            )
-        if least > tolerance:
-            unmeasured = f"; no interference is measured, which counts so under {self.mode}: measure it"
-            raise NotShareableError(
-                f"interference factor {format_ratio(least)}: is above {_limit_of(tolerance)}"
-                + ("" if self.interference else unmeasured)
-            )
-        return SharingTerms(self.share, tolerance, Millionths(others - ONE), named)
+        terms = SharingTerms(self.share, tolerance, Millionths(others - ONE), named)
+        try:
+            check_terms(terms)
+        except NotShareableError as error:
+            if self.interference:
+                raise
+            unmeasured = f"no interference is measured, which counts so under {self.mode}: measure it"
+            raise NotShareableError(f"{error}; {unmeasured}") from None
+        return terms
 
     def booking(self) -> Percent:
         """Percent of compute as plans recorded it before slow-downs were counted by pairs; see `compute_booking`."""
@@ -110,6 +107,16 @@ def compute_share(spec: ModelProfileSpec) -> ComputeShare | None:
         return None
     entries = tuple(Interference(e.model, e.batch, parse_ratio(e.factor)) for e in spec.interference or ())
     return ComputeShare(parse_ratio(spec.compute_share), spec.sharing_mode, entries, spec.model)
+
+
+def check_terms(terms: SharingTerms) -> None:
+    """Raises NotShareableError where no neighbour that tolerates as much can be beside an instance with these terms."""
+    least = ONE + min(terms.others, *(h for _, h in terms.named))
+    if terms.share >= terms.tolerance:
+        share = format_ratio(terms.share)
+        raise NotShareableError(f"computeShare {share}: leaves nothing of {_limit_of(terms.tolerance)}")
+    if least > terms.tolerance:
+        raise NotShareableError(f"interference factor {format_ratio(least)}: is above {_limit_of(terms.tolerance)}")
 
 
 def parse_max_slowdown(text: str, field: str = "sharing.maxSlowdown") -> Millionths:

@@ -17,6 +17,7 @@ from hetserve.planning.offers import Offer, Offers, Unplannable
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.tenancy import Tenancy
+from hetserve.planning.tolerances import with_tolerances
 from hetserve.profiles.sharing import BOOKED_SLOWDOWN
 from hetserve.profiles.variants import served_variants
 from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, recorded_gpus
@@ -40,7 +41,9 @@ def inputs_digest(declared: Problem) -> str:
     Of how an instance has its GPU only the terms are in it: prices, demands and the record say the rest, and reasons
     are only text.
     """
-    types, unshared = (tuple(replace(one, gpu=None) for one in each) for each in (declared.types, declared.unshared))
+    types, unshared = (
+        tuple(replace(one, gpu=None, own=None) for one in each) for each in (declared.types, declared.unshared)
+    )
     written = _canonical(replace(declared, types=types, unshared=unshared))
     if any(one.shares and one.gpu is not None and one.gpu.terms is None for one in declared.types):
         written["max_slowdown"] = BOOKED_SLOWDOWN  # as plans with percentages were recorded
@@ -95,7 +98,14 @@ class PlanningContext:
 
 
 def record_of(context: PlanningContext, plan: Plan) -> PlanRecord:
-    return plan_record(plan, context.digest, recorded_gpus(plan.counts, context.offers.usable, context.recorded))
+    """The record of a plan; its digest and price are those of the tolerances that are recorded."""
+    gpus = recorded_gpus(plan.counts, context.offers.usable, context.recorded, dict(plan.tolerances))
+    own = {name for name, _ in plan.tolerances}
+    declared = with_tolerances(
+        context.declared, {name: terms.tolerance for name, terms in gpus.terms.items() if name in own}
+    )
+    cost = cost_of(plan.counts, declared) if own else plan.cost
+    return plan_record(replace(plan, cost=cost), replace(context, declared=declared).digest, gpus)
 
 
 def handmade_of(context: PlanningContext, counts: Counts, message: str, plan: Plan | None, qps: float) -> PlanRecord:
