@@ -99,10 +99,23 @@ def gpu_demand(
     if profile.spec.gpu_memory is None:
         why = f"ModelProfile {profile.metadata.name} has no gpuMemory; set it to share GPUs"
         return GpuDemand(Tenancy.WHOLE, quantity_to_mib(gpu.memory), why=why)
-    memory, measured = quantity_to_mib(profile.spec.gpu_memory), compute_share(profile.spec)
+    return _in_part(service, instance_type, profile, rule)
+
+
+def _in_part(
+    service: InferenceService, instance_type: InstanceType, profile: ModelProfile, rule: SharingRule
+) -> GpuDemand:
+    """Of an instance that needs a part of the GPU's memory."""
+    memory, measured = quantity_to_mib(profile.spec.gpu_memory or "0"), compute_share(profile.spec)
     if measured is None:
         return _unmeasured(instance_type, profile, memory, rule)
-    return _shared(service, instance_type, profile, memory, measured, rule)
+    try:
+        if rule.by_percent:
+            return GpuDemand(Tenancy.SHARED, memory, measured.booking())
+        tolerance = rule.tolerances.get(instance_type.metadata.name, rule.max_slowdown)
+        return _on_terms(service, memory, measured, tolerance)
+    except NotShareableError as error:
+        return exclusive(instance_type, f"ModelProfile {profile.metadata.name}: {error}")
 
 
 def widest_terms(
@@ -129,24 +142,6 @@ def _unmeasured(instance_type: InstanceType, profile: ModelProfile, memory: MiB,
     if kind in rule.undeclared:
         return GpuDemand(Tenancy.UNDECLARED, memory, why=why)
     return exclusive(instance_type, why)
-
-
-def _shared(
-    service: InferenceService,
-    instance_type: InstanceType,
-    profile: ModelProfile,
-    memory: MiB,
-    measured: ComputeShare,
-    rule: SharingRule,
-) -> GpuDemand:
-    try:
-        if rule.by_percent:
-            return GpuDemand(Tenancy.SHARED, memory, measured.booking())
-        return _on_terms(
-            service, memory, measured, rule.tolerances.get(instance_type.metadata.name, rule.max_slowdown)
-        )
-    except NotShareableError as error:
-        return exclusive(instance_type, f"ModelProfile {profile.metadata.name}: {error}")
 
 
 def _on_terms(service: InferenceService, memory: MiB, measured: ComputeShare, tolerance: Millionths) -> GpuDemand:

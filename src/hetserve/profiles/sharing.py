@@ -111,7 +111,7 @@ def compute_share(spec: ModelProfileSpec) -> ComputeShare | None:
 
 def check_terms(terms: SharingTerms) -> None:
     """Raises NotShareableError where no neighbour that tolerates as much can be beside an instance with these terms."""
-    least = ONE + min(terms.others, *(h for _, h in terms.named))
+    least = ONE + min((terms.others, *(h for _, h in terms.named)))
     if terms.share >= terms.tolerance:
         share = format_ratio(terms.share)
         raise NotShareableError(f"computeShare {share}: leaves nothing of {_limit_of(terms.tolerance)}")

@@ -6,13 +6,13 @@
 - Waiting pods reserve nothing: only the service that loses a place plans again.
 - A closed node (see placement), and one whose GPUs somebody else gives, has no room for GPU types. A node with an
   unreadable pod has none at all.
-- A GPU has room as the extender's ledger says: memory, and tenants that tolerate each other, for an instance that shares
-  on terms; memory and compute for one that books both; an idle GPU for an exclusive one. Each kind shares only among
-  itself.
+- A GPU has room as the extender's ledger says: memory, and tenants that tolerate each other, for an instance that
+  shares on terms; memory and compute for one that books both; an idle GPU for an exclusive one. Each kind shares only
+  among itself.
 
-The room of each node is remembered per type and demand, and per model where terms are counted by pairs. A question counts again the nodes that have changed since the
-last one, and those whose room differs for this service: with its own pods, or with other pods of its model in its
-namespace.
+The room of each node is remembered per type and demand, and per model where terms are counted by pairs. A question
+counts again the nodes that have changed since the last one, and those whose room differs for this service: with its own
+pods, or with other pods of its model in its namespace.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Service = tuple[str, str]
 Kind = tuple[str, str, str]
 """Namespace, model and instance type of an instance, which one profile describes."""
 _Asked = tuple[str, ResourceAmounts, Tenancy | None, tuple[ModelKey, SharingTerms, bool] | None]
-"""A type, and what an instance asks of its node; of one that shares on terms its model, them, and whether with copies."""
+"""A type, and what an instance asks of its node; on terms, also its model, these, and whether copies share."""
 Key = TypeVar("Key", bound=Hashable)
 
 

@@ -165,8 +165,8 @@ class PodFact:
     other_model: by these it waits only for a GPU without its model: others would find room. refused_since: Unix seconds
     of the first of these; of a pod that was edited, as where a gate is lifted, of the latest; None: not told.
     gpu_compute: percent of its GPU's compute that it declares; 0: none. sharing: the terms on which it shares its GPU,
-    with compute 100; None: by memory and percent alone. whole_gpu: it asks for whole GPUs. beside_copies: it may be on a
-    GPU with others of its model that may, too.
+    with compute 100; None: by memory and percent alone. whole_gpu: it asks for whole GPUs. beside_copies: it may be
+    on a GPU with others of its model that may, too.
     gpus_unknown: on its node it has GPUs that nobody can name. unread: why it, or a part of it, cannot be read; what it
     takes of its node is not known then. launch: how it came from its node to Ready; None: not seen. ready_since: Unix
     seconds; None: it is not Ready, or nothing says it.

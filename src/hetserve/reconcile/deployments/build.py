@@ -115,9 +115,7 @@ def with_replicas(manifest: Json, replicas: int) -> Json:
     return {**manifest, "metadata": {**meta, "annotations": annotations}, "spec": {**spec, "replicas": replicas}}
 
 
-def _pod_template(
-    service: InferenceService, offer: Offer, labels: Mapping[str, str], *, memory_limit: bool
-) -> Json:
+def _pod_template(service: InferenceService, offer: Offer, labels: Mapping[str, str], *, memory_limit: bool) -> Json:
     template = user_template(service.spec.template)
     spec, instance_type = template["spec"], offer.type
     template["metadata"]["labels"] |= labels

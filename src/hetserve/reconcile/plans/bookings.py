@@ -42,7 +42,7 @@ def undeclared_types(snapshot: ServiceSnapshot, recorded: PlanRecord | None) -> 
 
 
 def rule_of(settings: PlanSettings, undeclared: Collection[str], recorded: PlanRecord | None) -> SharingRule:
-    """How instances share in a plan that is made now: what is not measured any more stays as the recorded plan has it."""
+    """How instances share in a plan that is made now; what is not measured any more stays as it is recorded."""
     gpus = RecordedGpus() if recorded is None else recorded.gpus
     return SharingRule(settings.max_slowdown, undeclared, gpus.booked, gpus.terms)
 

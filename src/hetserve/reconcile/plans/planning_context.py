@@ -26,8 +26,8 @@ from hetserve.reconcile.plans.plan_record import PlanRecord, plan_record, record
 from hetserve.scaling.plans.counts import cost_of
 
 _NOT_BOOKED: Final = (
-    "the extender that leads does not say that it counts slow-downs by pairs, so no plan with shared GPUs is made; what "
-    "runs stays"
+    "the extender that leads does not say that it counts slow-downs by pairs, so no plan with shared GPUs is made; "
+    "what runs stays"
 )
 
 
