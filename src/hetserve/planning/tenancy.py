@@ -41,7 +41,8 @@ class GpuDemand:
 
     memory: MiB; all of the GPU's if exclusive. compute: percent that the pod asks for; 100 beside terms; 0: none is
     declared. why: why an instance of a shared service does not share. terms: of an instance that shares; None where it
-    does not, and of recorded plans that book a percentage of compute.
+    does not, and of recorded plans that book a percentage of compute. mps: whether the terms were measured under MPS.
+    copies: whether instances of the service may share a GPU with each other.
     """
 
     tenancy: Tenancy
@@ -49,6 +50,8 @@ class GpuDemand:
     compute: Percent = Percent(0)
     why: str = ""
     terms: SharingTerms | None = None
+    mps: bool = False
+    copies: bool = False
 
     @property
     def shares(self) -> bool:
@@ -68,10 +71,10 @@ class SharingRule:
     """How instances of a service may share GPUs, by what is set, and what its recorded plan has.
 
     max_slowdown: sigma. undeclared: instance types on which the service has instances that declare no compute.
+    by_percent: as plans booked compute before slow-downs were counted by pairs.
 
-    By instance type: booked: percent of compute that instances of the recorded plan book, which stays where a
-    measurement fits it, and where there is none any more. recorded: terms of the recorded plan, which stay where there
-    is no measurement any more. tolerances: the service's own instead of sigma.
+    By instance type: booked, recorded: percent of compute and terms of the recorded plan, which stay where there is no
+    measurement any more. tolerances: the service's own instead of sigma.
     """
 
     max_slowdown: Millionths = DEFAULT_MAX_SLOWDOWN
@@ -79,6 +82,7 @@ class SharingRule:
     booked: Mapping[str, Percent] = field(default_factory=dict)
     recorded: Mapping[str, SharingTerms] = field(default_factory=dict)
     tolerances: Mapping[str, Millionths] = field(default_factory=dict)
+    by_percent: bool = False
 
 
 def gpu_demand(
@@ -95,10 +99,23 @@ def gpu_demand(
     if profile.spec.gpu_memory is None:
         why = f"ModelProfile {profile.metadata.name} has no gpuMemory; set it to share GPUs"
         return GpuDemand(Tenancy.WHOLE, quantity_to_mib(gpu.memory), why=why)
-    memory, measured = quantity_to_mib(profile.spec.gpu_memory), compute_share(profile.spec)
+    return _in_part(service, instance_type, profile, rule)
+
+
+def _in_part(
+    service: InferenceService, instance_type: InstanceType, profile: ModelProfile, rule: SharingRule
+) -> GpuDemand:
+    """Of an instance that needs a part of the GPU's memory."""
+    memory, measured = quantity_to_mib(profile.spec.gpu_memory or "0"), compute_share(profile.spec)
     if measured is None:
         return _unmeasured(instance_type, profile, memory, rule)
-    return _shared(instance_type, profile, memory, measured, rule)
+    try:
+        if rule.by_percent:
+            return GpuDemand(Tenancy.SHARED, memory, measured.booking())
+        tolerance = rule.tolerances.get(instance_type.metadata.name, rule.max_slowdown)
+        return _on_terms(service, memory, measured, tolerance)
+    except NotShareableError as error:
+        return exclusive(instance_type, f"ModelProfile {profile.metadata.name}: {error}")
 
 
 def widest_terms(
@@ -106,16 +123,13 @@ def widest_terms(
 ) -> GpuDemand | None:
     """What an instance takes of a GPU if the service tolerates any slow-down; None where that cannot be chosen.
 
-    As on CPU types, of whole GPUs and of what is not measured, and where a recorded percentage stays.
+    As on CPU types, of whole GPUs and of what is not measured, and where percentages are booked.
     """
     spec, measured = profile.spec, compute_share(profile.spec)
     alone = instance_type.spec.gpu is None or instance_type.spec.price.per == "Instance"
-    if alone or service.spec.sharing == "Exclusive" or spec.gpu_memory is None or measured is None:
+    if alone or service.spec.sharing == "Exclusive" or spec.gpu_memory is None or measured is None or rule.by_percent:
         return None
-    booked = rule.booked.get(instance_type.metadata.name)
-    if booked is not None and measured.fits(booked):
-        return None
-    return GpuDemand(Tenancy.SHARED, quantity_to_mib(spec.gpu_memory), WHOLE, terms=measured.terms(WIDEST))
+    return _on_terms(service, quantity_to_mib(spec.gpu_memory), measured, WIDEST)
 
 
 def _unmeasured(instance_type: InstanceType, profile: ModelProfile, memory: MiB, rule: SharingRule) -> GpuDemand:
@@ -130,18 +144,11 @@ def _unmeasured(instance_type: InstanceType, profile: ModelProfile, memory: MiB,
     return exclusive(instance_type, why)
 
 
-def _shared(
-    instance_type: InstanceType, profile: ModelProfile, memory: MiB, measured: ComputeShare, rule: SharingRule
-) -> GpuDemand:
-    kind = instance_type.metadata.name
-    booked = rule.booked.get(kind)
-    if booked is not None and measured.fits(booked):
-        return GpuDemand(Tenancy.SHARED, memory, booked)
-    try:
-        terms = measured.terms(rule.tolerances.get(kind, rule.max_slowdown))
-    except NotShareableError as error:
-        return exclusive(instance_type, f"ModelProfile {profile.metadata.name}: {error}")
-    return GpuDemand(Tenancy.SHARED, memory, WHOLE, terms=terms)
+def _on_terms(service: InferenceService, memory: MiB, measured: ComputeShare, tolerance: Millionths) -> GpuDemand:
+    """Raises NotShareableError as `ComputeShare.terms`."""
+    copies = service.spec.own_copies == "Allowed" and measured.measures_copies
+    terms = measured.terms(tolerance, copies=copies)
+    return GpuDemand(Tenancy.SHARED, memory, WHOLE, terms=terms, mps=measured.mode == "MPS", copies=copies)
 
 
 def exclusive(instance_type: InstanceType, why: str) -> GpuDemand:

@@ -44,28 +44,41 @@ class Interference:
 
 @dataclass(frozen=True, slots=True)
 class ComputeShare:
-    """What a profile says of sharing: share of the GPU's compute while it serves, and what it does to others."""
+    """What a profile says of sharing: share of the GPU's compute while it serves, and what it does to others.
+
+    model: the profile's own, of which copies may be among the neighbours that were measured.
+    """
 
     share: Millionths
     mode: SharingMode
     interference: tuple[Interference, ...] = ()
+    model: str = ""
 
     @property
     def greatest_factor(self) -> Millionths:
-        """The mode's UNMEASURED_FACTOR where no neighbour was measured."""
-        return max((entry.factor for entry in self.interference), default=UNMEASURED_FACTOR[self.mode])
+        """On other models; the mode's UNMEASURED_FACTOR where none was measured."""
+        factors = (entry.factor for entry in self.interference if entry.model != self.model)
+        return max(factors, default=UNMEASURED_FACTOR[self.mode])
 
-    def terms(self, tolerance: Millionths) -> SharingTerms:
+    @property
+    def measures_copies(self) -> bool:
+        """Whether it says what the model does to another instance of itself."""
+        return any(entry.model == self.model for entry in self.interference)
+
+    def terms(self, tolerance: Millionths, *, copies: bool = False) -> SharingTerms:
         """Terms of an instance that may take `tolerance` times as long as alone.
 
         Of each neighbour the greatest factor of all its batches counts, of one that was not measured the greatest of
-        all. Raises NotShareableError as `check_terms`.
+        all other models. copies: instances of its own model may be beside it, which is named then. Raises
+        NotShareableError as `check_terms`.
         """
         check_slowdown(tolerance, "tolerance")
         others, factors = self.greatest_factor, dict[str, Millionths]()
         for entry in self.interference:
-            factors[entry.model] = max(entry.factor, factors.get(entry.model, ONE))
-        named = tuple((model, Millionths(f - ONE)) for model, f in sorted(factors.items()) if f < others)
+            if copies or entry.model != self.model:
+                factors[entry.model] = max(entry.factor, factors.get(entry.model, ONE))
+        worth = {model: f for model, f in factors.items() if f < others or model == self.model}
+        named = tuple((model, Millionths(f - ONE)) for model, f in sorted(worth.items()))
         terms = SharingTerms(self.share, tolerance, Millionths(others - ONE), named)
         try:
             check_terms(terms)
@@ -76,10 +89,14 @@ class ComputeShare:
             raise NotShareableError(f"{error}; {unmeasured}") from None
         return terms
 
+    def booking(self) -> Percent:
+        """Percent of compute as plans recorded it before slow-downs were counted by pairs; see `compute_booking`."""
+        return compute_booking(self.share, self.greatest_factor, BOOKED_SLOWDOWN)
+
     def fits(self, booked: Percent) -> bool:
         """Whether a booking of compute that a plan recorded is enough for what is measured."""
         try:
-            return compute_booking(self.share, self.greatest_factor, BOOKED_SLOWDOWN) <= booked
+            return self.booking() <= booked
         except NotShareableError:
             return False
 
@@ -89,12 +106,12 @@ def compute_share(spec: ModelProfileSpec) -> ComputeShare | None:
     if spec.compute_share is None or spec.sharing_mode is None:
         return None
     entries = tuple(Interference(e.model, e.batch, parse_ratio(e.factor)) for e in spec.interference or ())
-    return ComputeShare(parse_ratio(spec.compute_share), spec.sharing_mode, entries)
+    return ComputeShare(parse_ratio(spec.compute_share), spec.sharing_mode, entries, spec.model)
 
 
 def check_terms(terms: SharingTerms) -> None:
     """Raises NotShareableError where no neighbour that tolerates as much can be beside an instance with these terms."""
-    least = ONE + min((h for _, h in terms.named), default=terms.others)
+    least = ONE + min((terms.others, *(h for _, h in terms.named)))
     if terms.share >= terms.tolerance:
         share = format_ratio(terms.share)
         raise NotShareableError(f"computeShare {share}: leaves nothing of {_limit_of(terms.tolerance)}")
