@@ -8,13 +8,16 @@ from typing import Final
 from benchmarks.reporting import Json
 from benchmarks.sharing.found import fewest_found
 from benchmarks.sharing.needed import in_use, most_on_one, over_orders, placed, smallest
-from benchmarks.sharing.ways import POLICIES
+from benchmarks.sharing.ways import DEFAULT
 
 from hetserve.api.instance_type import InstanceType
 from hetserve.base.units import quantity_to_mib
 from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.together.play import PlannedService, together
+from hetserve.placement.pods.requests import PolicyName
 
+DENSEST: Final = PolicyName("BestFit")
+PLACED: Final = tuple(dict.fromkeys((DEFAULT, PolicyName("WorstFit"), DENSEST)))
 SEEDS: Final = (101, 102, 103)
 """Of the joint simulation; plans are tried with seeds above 20,000."""
 _EFFORT: Final = SimulationEffort(10_000, SEEDS, 1)
@@ -33,10 +36,10 @@ def compared(shared: Sequence[PlannedService], alone: Sequence[PlannedService], 
         "instances": len(wanted),
         "counts": [dict(one.counts) for one in shared],
         "tolerances": [[o.slowdown for o in one.problem.types] for one in shared],
-        "needs": {policy: over_orders(wanted, by_name, policy) for policy in POLICIES},
+        "needs": {policy: over_orders(wanted, by_name, policy) for policy in PLACED},
         "played": {},
     }
-    for policy in POLICIES[::2]:
+    for policy in PLACED:
         places = placed(wanted, by_name, smallest(wanted, by_name, policy), policy)
         assert places is not None, "the smallest cluster takes all"
         played = together(shared, places, _EFFORT)

@@ -12,7 +12,7 @@ from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.together.places import PlacedInstance
 from hetserve.cli.capacity.together.play import PlannedService, together
 
-TRIES: Final = 24
+TRIES: Final = 12
 """For each number of GPUs."""
 _QUICK: Final = SimulationEffort(1_500, (201,), 1)
 _SURE: Final = SimulationEffort(6_000, (202, 203, 204), 1)

@@ -1,4 +1,4 @@
-"""Few instances on few GPUs: how many placement needs, the fewest under the booking rule, and the fewest that hold."""
+"""Few instances on few GPUs: how many placement needs, the fewest under the rule, and the fewest that hold."""
 
 from __future__ import annotations
 
@@ -9,38 +9,52 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from benchmarks.reporting import Json
-from benchmarks.sharing.bookings import SIGMA, Booked, booked, fewest, members, tenants
 from benchmarks.sharing.tenants import PERCENTILE, SEED, Tenant, met
+from benchmarks.sharing.terms import NAMESPACE, as_tenants, drawn, fewest, members
+from benchmarks.sharing.ways import POLICIES
 
-from hetserve.base.units import MiB, Percent, Seconds
+from hetserve.base.units import MiB, Seconds
+from hetserve.objects import gpu_sharing
+from hetserve.objects.gpu_sharing import SharingTerms, tolerate
+from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.decision.decide import decide
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
-from hetserve.registry.placement_policies import PLACEMENT_POLICIES
+from hetserve.profiles.sharing import ONE
 
-POLICIES: Final = tuple(map(PolicyName, PLACEMENT_POLICIES.names))
 GPUS: Final = 4
 MOST: Final = 8
 _MIB: Final = 15_360
-_BATCHES: Final = (1, 2, 4, 8, 16)
-_LOADS: Final = (0.05, 0.75)
+_BUSY: Final = (0.05, 0.75)
 _MARGIN: Final = 1.1
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """An instance: its model, what it books, its memory [MiB], and its load as a share of what it serves alone."""
+    """An instance: its model, terms and memory [MiB]. busy: what it would be at times x its tolerance."""
 
     model: str
-    booked: Booked
+    terms: SharingTerms
     mib: int
-    load: float
+    busy: float
 
     @property
     def request(self) -> GpuRequest:
-        compute = Percent(self.booked.percent)
-        return GpuRequest("", "default", "", MiB(self.mib), self.model, compute=compute)
+        return GpuRequest("", NAMESPACE, "", MiB(self.mib), self.model, compute=WHOLE_COMPUTE, sharing=self.terms)
+
+    @property
+    def tenant(self) -> gpu_sharing.Tenant:
+        return gpu_sharing.Tenant(NAMESPACE, self.model, self.terms)
+
+    @property
+    def slowed(self) -> float:
+        return self.terms.tolerance / ONE
+
+    @property
+    def load(self) -> float:
+        """Of what it serves alone."""
+        return self.busy / self.slowed
 
 
 def packed(number: int) -> Json:
@@ -71,22 +85,24 @@ def drawn_pieces(number: int) -> list[Piece]:
 def _drawn(rng: random.Random) -> list[Piece]:
     """One in four is a second instance of a model that is there."""
     pieces: list[Piece] = []
-    for k in range(rng.randint(3, MOST)):
+    names = [f"m{k}" for k in range(rng.randint(3, MOST))]
+    for name in names:
         if pieces and rng.random() < 1 / 4:
-            pieces.append(replace(rng.choice(pieces), load=rng.uniform(*_LOADS)))
+            pieces.append(replace(rng.choice(pieces), busy=rng.uniform(*_BUSY)))
             continue
-        share, factor = round(0.15 ** rng.random(), 3), round(1 + (SIGMA - 1) * rng.random() ** 2, 3)
-        given = booked(share, factor, rng.choice(_BATCHES))
-        pieces.append(Piece(f"m{k}", given, 1024 * rng.randint(1, 6), rng.uniform(*_LOADS)))
+        tolerance = round(rng.uniform(1.25, 4.0), 3)
+        added = (tolerance - 1) * rng.random() ** 2
+        terms = drawn(rng, [other for other in names if other != name], round(0.15 ** rng.random(), 3), tolerance, added)
+        pieces.append(Piece(name, terms, 1024 * rng.randint(1, 6), rng.uniform(*_BUSY)))
     return pieces
 
 
 def _fits(pieces: Sequence[Piece]) -> bool:
-    """Whether one GPU takes them: memory, bookings, and no model twice."""
+    """Whether one GPU takes them: memory, tolerances, and no model twice."""
     return (
         sum(piece.mib for piece in pieces) <= _MIB
-        and sum(piece.booked.percent for piece in pieces) <= 100
         and len({piece.model for piece in pieces}) == len(pieces)
+        and tolerate([piece.tenant for piece in pieces])
     )
 
 
@@ -113,21 +129,20 @@ def _by_play(pieces: Sequence[Piece], apart: Sequence[bool]) -> list[bool]:
 
     A set with a part that breaks is not tried: another neighbour speeds nobody up.
     """
-    loads = [piece.load for piece in pieces]
-    given = [_with_slo(t, load) for t, load in zip(tenants([p.booked for p in pieces]), loads, strict=True)]
+    given = [_with_slo(one, piece) for one, piece in zip(as_tenants([p.tenant for p in pieces]), pieces, strict=True)]
     good = [True] * len(apart)
     for gpu in range(1, len(good)):
         who = members(gpu)
         if len(who) > 1:
             parts = all(good[gpu & ~(1 << k)] for k in who)
             fits = apart[gpu] and sum(pieces[k].mib for k in who) <= _MIB
-            good[gpu] = parts and fits and _holds([given[k] for k in who], [loads[k] for k in who])
+            good[gpu] = parts and fits and _holds([given[k] for k in who], [pieces[k].load for k in who])
     return good
 
 
-def _with_slo(tenant: Tenant, load: float) -> Tenant:
-    """What it would hold alone with service times x sigma, and a tenth more."""
-    alone = met([tenant], [load], 20_000, SEED, slowed=SIGMA)[0]
+def _with_slo(tenant: Tenant, piece: Piece) -> Tenant:
+    """What it would hold alone with service times x its tolerance, and a tenth more."""
+    alone = met([tenant], [piece.load], 20_000, SEED, slowed=piece.slowed)[0]
     return replace(tenant, slo=_MARGIN * alone.latencies[PERCENTILE])
 
 

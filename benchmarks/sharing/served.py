@@ -1,14 +1,16 @@
-"""A set of services planned in turn, placed and played: does every one hold its SLO beside the others?"""
+"""A set of services planned in turn, placed and played: does every one hold its SLO, whatever the others do?"""
 
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from benchmarks.reporting import Json
 from benchmarks.sharing.draws import ServiceSet, drawn_set
-from benchmarks.sharing.ways import BEFORE, NOW, Room, Way
+from benchmarks.sharing.ways import NOW, Room
 
 from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.services import NotPlannedError
@@ -20,28 +22,61 @@ SEEDS: Final = (101, 102, 103)
 _QUERIES: Final = 20_000
 _RAREST: Final = 5_000
 _MOST: Final = 150_000
+_ALWAYS: Final = 1.3
+"""Load of a service that is always busy, over what its instances serve alone."""
 
 
 def served(number: int) -> Json:
-    """What becomes of a drawn set in either way."""
+    """What becomes of a drawn set, at its loads and beside neighbours at others."""
     given = drawn_set(number)
-    counts = {"gpus": sum(given.gpus.values()), "services": len(given.manifests.services)}
-    now, before = _served(given, NOW, SEEDS), _served(given, BEFORE, SEEDS[:1])
-    return {"number": number, **counts, "now": now, "before": before}
+    counts = {"number": number, "gpus": sum(given.gpus.values()), "services": len(given.manifests.services)}
+    return counts | _served(given)
 
 
-def _served(given: ServiceSet, way: Way, seeds: tuple[int, ...]) -> Json:
+def _served(given: ServiceSet) -> Json:
     """Services are planned by the room that those before them leave, as the operator does; `refused`: has no plan."""
     room, services, placed = Room(given.nodes), list[PlannedService](), list[PlacedInstance]()
     for service in given.manifests.services:
         try:
-            one = way.planned(service, given.manifests, room)
+            one = NOW.planned(service, given.manifests, room)
         except NotPlannedError as error:
             return {"refused": service.metadata.name, "reason": error.reason, "message": str(error)}
         services.append(one)
-        placed += [room.take(wanted) for wanted in one.instances]
-    played = together(services, placed, _effort(services, seeds))
-    return {"instances": len(placed), "in_use": len({one.place for one in placed}), "played": [_row(p) for p in played]}
+        for wanted in one.instances:
+            if (place := room.place(wanted)) is None:
+                return {"refused": service.metadata.name, "reason": "no place", "message": wanted.request.uid}
+            placed.append(place)
+    own = together(services, placed, _effort(services, SEEDS))
+    return {
+        "instances": len(placed),
+        "in_use": len({one.place for one in placed}),
+        "played": [_row(one) for one in own],
+        "beside": [_row(one) | {"beside": how} for how in ("busy", "drawn") for one in _beside(services, placed, how)],
+    }
+
+
+def _beside(services: Sequence[PlannedService], placed: Sequence[PlacedInstance], how: str) -> list[PlayedService]:
+    """Each service at its load, every second of the others always busy or all at drawn loads."""
+    rng, found = random.Random(len(placed)), list[PlayedService]()  # noqa: S311
+    for turn in (0, 1):
+        loads = [one if k % 2 == turn else _at(one, rng, how) for k, one in enumerate(services)]
+        played = together(loads, placed, _effort(loads, SEEDS[turn : turn + 1]))
+        found += [one for k, one in enumerate(played) if k % 2 == turn]
+    return found
+
+
+def _at(one: PlannedService, rng: random.Random, how: str) -> PlannedService:
+    return replace(one, rate=_most(one) * (_ALWAYS if how == "busy" else rng.uniform(0.05, _ALWAYS)))
+
+
+def _most(one: PlannedService) -> float:
+    """Queries/s that its instances serve alone."""
+    mix, alone = one.problem.mix, {option.name: option.profile for option in one.alone.types}
+    means = {
+        kind: sum(share * (alone[kind].mean(b) or math.inf) for b, share in zip(mix.batches, mix.shares, strict=True))
+        for kind in one.counts
+    }
+    return sum(count / means[kind] for kind, count in one.counts.items())
 
 
 def _effort(services: Sequence[PlannedService], seeds: tuple[int, ...]) -> SimulationEffort:
@@ -58,6 +93,7 @@ def _row(played: PlayedService) -> Json:
         "name": played.planned.service.metadata.name,
         "counts": dict(played.planned.counts),
         "holds": played.holds,
+        "within": played.within_promise is not False,
         "late": max(report.violation_ratio for report in reports),
         "allowed": 1 - played.planned.problem.slo.percentile / 100,
         "grows": any(report.unstable for report in reports),

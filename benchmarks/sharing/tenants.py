@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from benchmarks.hetsev.assumptions import given
 
 from hetserve.demand import BatchMix
 from hetserve.dispatch import make_policy
@@ -76,22 +77,15 @@ def met(
     return play(offers, seats, queries / min(rates), seed)
 
 
-MODELS: Final = ("resnet50", "inception-v3", "ssd-resnet50", "transformer")
-LARGEST: Final = dict(zip(MODELS, (8, 8, 4, 2), strict=True))
-SHARES: Final = dict(zip(MODELS, (0.571, 0.581, 0.513, 0.500), strict=True))
-TIMES: Final = dict(zip(MODELS, (0.016, 0.025, 0.080, 0.150), strict=True))
-"""On a V100, at the largest batch."""
-_HARM: Final = (
-    (0.20, 0.085, 0.07, 0.05),
-    (0.085, 0.22, 0.075, 0.05),
-    (0.07, 0.075, 0.12, 0.045),
-    (0.05, 0.05, 0.045, 0.10),
-)
+_ASSUMED: Final = given()
+MODELS: Final = tuple(_ASSUMED.models)
+LARGEST: Final = {name: model.batch for name, model in _ASSUMED.models.items()}
+SHARES: Final = {name: model.share for name, model in _ASSUMED.models.items()}
 
 
 def harm(one: str, other: str) -> float:
     """c of two of the four models, at batches 8 and 8."""
-    return _HARM[MODELS.index(one)][MODELS.index(other)]
+    return _ASSUMED.coefficient(one, other)
 
 
 def models(given: Sequence[tuple[str, int]], scale: float = 1.0) -> list[Tenant]:
@@ -103,7 +97,7 @@ def models(given: Sequence[tuple[str, int]], scale: float = 1.0) -> list[Tenant]
             SHARES[model],
             {other: scale * harm(model, its) for other, (its, _) in zip(names, given, strict=True)},
             batch=batch,
-            time=TIMES[model],
+            time=_ASSUMED.models[model].latency["v100"],
         )
         for name, (model, batch) in zip(names, given, strict=True)
     ]

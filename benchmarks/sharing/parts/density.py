@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from benchmarks.reporting import Json, table
-from benchmarks.sharing.bookings import SIGMA
-from benchmarks.sharing.packing import GPUS, MOST, POLICIES, packed
+from benchmarks.sharing.packing import GPUS, MOST, packed
+from benchmarks.sharing.ways import POLICIES
 from benchmarks.sharing.results import goals
 from benchmarks.sharing.rows import rows_of
 
@@ -17,17 +17,18 @@ TITLE: Final = "Density"
 SETS: Final = 60
 GOAL: Final = 1.25
 DENSEST: Final = "BestFit"
-_WORDS: Final = """{sets} sets of 3 to {most} instances that the rule fits on {gpus} T4s, shares and factors drawn as
-above, 1 to 6 GiB, one in four a second instance of a model that is there; every way to share them out is tried.
-Fewest by the rule: bookings at sigma {sigma} sum to at most 100, memory suffices, no model twice on a GPU. Fewest that
-hold: each instance, with Poisson arrivals at .05 to .75 of what it serves alone, keeps an SLO of 1.1 x the p98 that it
-has alone at service times x sigma. Needs: the smallest cluster on which placement finds room for all, one after the
-other. In use: GPUs with an instance when there are {gpus}; worst fit spreads over all that there are, on purpose.
+_WORDS: Final = """{sets} sets of 3 to {most} instances that the rule fits on {gpus} T4s: share .15 to 1 (logarithmic),
+tolerance 1.25 to 4, added to others' times up to x^2 of what is tolerated, on half of them less, 1 to 6 GiB, one in
+four a second instance of a model that is there; every way to share them out is tried. Fewest by the rule: tolerances
+are kept, memory suffices, no model twice on a GPU. Fewest that hold: each instance, with Poisson arrivals at .05 to .75
+of what it serves at its tolerance, keeps an SLO of 1.1 x the p98 that it has alone at service times x its tolerance.
+Needs: the smallest cluster on which placement finds room for all, one after the other. In use: GPUs with an instance
+when there are {gpus}; worst fit spreads over all that there are, on purpose.
 """
 
 
 def measure(quick: bool) -> Json:
-    return {"sigma": SIGMA, "rows": rows_of("density", packed, range(4 if quick else SETS), keep=not quick)}
+    return {"rows": rows_of("density", packed, range(4 if quick else SETS), keep=not quick)}
 
 
 def describe(data: Json) -> str:
@@ -38,7 +39,7 @@ def describe(data: Json) -> str:
     ratio = _needed(rows, default) / rule
     return "\n".join(
         [
-            _WORDS.format(sets=len(rows), most=MOST, gpus=GPUS, sigma=data["sigma"]),
+            _WORDS.format(sets=len(rows), most=MOST, gpus=GPUS),
             table(head, [_line(policy, rows, rule) for policy in policies]),
             goals(
                 [

@@ -1,4 +1,4 @@
-"""Which placement policy serves pods that book memory and compute: refusals, pods placed, GPUs in use."""
+"""Which placement policy serves pods that share GPUs on terms: refusals, pods placed, GPUs in use."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from typing import Final
 
 from benchmarks.placement.simulated.testbed import testbed
 from benchmarks.reporting import Json, table
+from benchmarks.sharing.terms import NAMESPACE, drawn
+from benchmarks.sharing.ways import DEFAULT, POLICIES
 
-from hetserve.base.units import MiB, Percent, Seconds
+from hetserve.base.units import MiB, Seconds
+from hetserve.objects.gpu_sharing import SharingTerms
+from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.decision.decide import decide
 from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
-from hetserve.registry.placement_policies import PLACEMENT_POLICIES, default_placement_policy
+from hetserve.planning.prices import largest_share
 
-TITLE: Final = "Placement policies where memory and compute are booked"
-POLICIES: Final = tuple(map(PolicyName, PLACEMENT_POLICIES.names))
+TITLE: Final = "Placement policies where pods share on terms"
 SERVICES: Final = 20
 """Each with its own model: two instances of one never share a GPU."""
 ARRIVALS: Final = 1_500
@@ -29,41 +32,65 @@ _FOREVER: Final = Seconds(float("inf"))
 
 _WORDS: Final = """HetSev's testbed: 8 V100 of 32 GiB and 8 T4 of 16 GiB. {services} services per seed, {seeds} seeds;
 {arrivals} instances arrive by a Poisson process, live an exponential time and are refused if nothing fits at once.
-*Load*: what is offered of the scarcer resource over what there is. *Filled*: instances placed before the first refusal
-if nobody leaves. *In use*: GPUs with a pod, on average. *Fewer*, *more*: seeds in which the policy refuses fewer, or
-more, instances than `{default}` at load {load}. All policies meet the same arrivals.
+*Load*: what is offered of memory or of GPUs' time, the scarcer, over what there is; of time an instance takes the
+larger of u/s and h/(s-1). *Filled*: instances placed before the first refusal if nobody leaves. *In use*: GPUs with a
+pod, on average. *Fewer*, *more*: seeds in which the policy refuses fewer, or more, instances than `{default}` at load
+{load}. All policies meet the same arrivals.
 """
-Draw = Callable[[random.Random], tuple[int, int]]
-"""MiB and percent of compute of a service's instances."""
 
 
-def _memory_heavy(rng: random.Random) -> tuple[int, int]:
-    return rng.randrange(5_000, 14_000), 5 * rng.randint(1, 5)
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What each instance of a service asks of a GPU. terms: None: all of it."""
+
+    mib: int
+    terms: SharingTerms | None
+
+    @property
+    def time(self) -> float:
+        """The largest share of a GPU's time."""
+        if self.terms is None:
+            return 1.0
+        return float(largest_share(MiB(1 << 20), MiB(1), terms=self.terms))
 
 
-def _compute_heavy(rng: random.Random) -> tuple[int, int]:
-    return rng.randrange(500, 3_000), 5 * rng.randint(6, 14)
+Draw = Callable[[random.Random, str, Sequence[str]], Wish]
+"""Of a service's name, and the others'."""
 
 
-def _either(rng: random.Random) -> tuple[int, int]:
-    return rng.choice((_memory_heavy, _compute_heavy))(rng)
+def _wish(rng: random.Random, others: Sequence[str], mib: int, taken: float) -> Wish:
+    """taken: of a GPU's time, by its share at tolerances of 1.25 to 3; by what it adds at most as much."""
+    tolerance = round(rng.uniform(1.25, 3.0), 3)
+    share, added = min(taken * tolerance, 1.0), taken * (tolerance - 1) * rng.random()
+    return Wish(mib, drawn(rng, others, round(share, 4), tolerance, added))
 
 
-def _independent(rng: random.Random) -> tuple[int, int]:
-    return rng.randrange(500, 12_000), 5 * rng.randint(1, 14)
+def _memory_heavy(rng: random.Random, _own: str, others: Sequence[str]) -> Wish:
+    return _wish(rng, others, rng.randrange(5_000, 14_000), rng.uniform(0.05, 0.25))
 
 
-def _alike(rng: random.Random) -> tuple[int, int]:
-    percent = rng.randint(1, 12)
-    return 900 * percent + rng.randrange(500), 5 * percent
+def _time_heavy(rng: random.Random, _own: str, others: Sequence[str]) -> Wish:
+    return _wish(rng, others, rng.randrange(500, 3_000), rng.uniform(0.3, 0.7))
+
+
+def _either(rng: random.Random, own: str, others: Sequence[str]) -> Wish:
+    return rng.choice((_memory_heavy, _time_heavy))(rng, own, others)
+
+
+def _independent(rng: random.Random, _own: str, others: Sequence[str]) -> Wish:
+    return _wish(rng, others, rng.randrange(500, 12_000), rng.uniform(0.05, 0.7))
+
+
+def _some_whole(rng: random.Random, own: str, others: Sequence[str]) -> Wish:
+    return Wish(0, None) if rng.random() < 1 / 10 else _time_heavy(rng, own, others)
 
 
 MIXES: Final[Mapping[str, Draw]] = {
     "memory is short": _memory_heavy,
-    "compute is short": _compute_heavy,
+    "time is short": _time_heavy,
     "now the one, now the other": _either,
     "independent": _independent,
-    "large in one, large in both": _alike,
+    "time is short, one service in ten wants whole GPUs": _some_whole,
 }
 
 
@@ -84,7 +111,8 @@ def measure(quick: bool) -> Json:
 
 def _one_seed(draw: Draw, seed: int) -> Json:
     rng = random.Random(seed)  # noqa: S311
-    services = [draw(rng) for _ in range(SERVICES)]
+    names = [f"m{k}" for k in range(SERVICES)]
+    services = [draw(rng, own, [name for name in names if name != own]) for own in names]
     courses = {load: _arrivals(services, load, rng) for load in LOADS}
     return {policy: _one_policy(policy, courses) for policy in POLICIES}
 
@@ -97,19 +125,32 @@ def _one_policy(policy: PolicyName, courses: Mapping[float, Sequence[Arrival]]) 
     return row
 
 
-def _arrivals(services: Sequence[tuple[int, int]], load: float, rng: random.Random) -> list[Arrival]:
+def _arrivals(services: Sequence[Wish], load: float, rng: random.Random) -> list[Arrival]:
     """Instances of services drawn alike; their rate offers `load` of the scarcer resource."""
     gpus = [gpu for node in testbed() for gpu in node.gpus]
-    memory = mean(mib for mib, _ in services) / sum(gpu.memory_mib for gpu in gpus)
-    compute = mean(percent for _, percent in services) / (100 * len(gpus))
-    rate, now, found = load / max(memory, compute), 0.0, []
+    whole = sum(gpu.memory_mib for gpu in gpus)
+    memory = mean(one.mib or whole / len(gpus) for one in services) / whole
+    rate, now, found = load / max(memory, mean(one.time for one in services) / len(gpus)), 0.0, []
     for number in range(ARRIVALS):
         now += rng.expovariate(rate)
         service = rng.randrange(len(services))
-        mib, percent = services[service]
-        request = GpuRequest(f"u{number}", "d", f"p{number}", MiB(mib), f"m{service}", compute=Percent(percent))
+        request = _request(services[service], f"m{service}", number)
         found.append(Arrival(now, now + rng.expovariate(1.0), request))
     return found
+
+
+def _request(wish: Wish, model: str, number: int) -> GpuRequest:
+    shares = wish.terms is not None
+    return GpuRequest(
+        f"u{number}",
+        NAMESPACE,
+        f"p{number}",
+        MiB(wish.mib),
+        model,
+        whole=not shares,
+        compute=WHOLE_COMPUTE if shares else None,
+        sharing=wish.terms,
+    )
 
 
 def _run(policy: PolicyName, course: Sequence[Arrival]) -> tuple[float, float]:
@@ -148,12 +189,11 @@ def _place(ledger: Ledger, request: GpuRequest, policy: PolicyName) -> bool:
 
 
 def describe(data: Json) -> str:
-    default = default_placement_policy()
-    words = _WORDS.format(services=SERVICES, seeds=data["seeds"], arrivals=ARRIVALS, default=default, load=LOADS[-1])
+    words = _WORDS.format(services=SERVICES, seeds=data["seeds"], arrivals=ARRIVALS, default=DEFAULT, load=LOADS[-1])
     head = ("policy", "filled", *(f"refused, load {load}" for load in LOADS), f"in use, load {LOADS[0]}")
     parts = [words]
     for title, seeds in data["mixes"].items():
-        rows = [_row(policy, seeds, default) for policy in POLICIES]
+        rows = [_row(policy, seeds, DEFAULT) for policy in POLICIES]
         parts.append(f"*{title.capitalize()}:*\n\n" + table((*head, "fewer", "more"), rows))
     return "\n".join(parts)
 
