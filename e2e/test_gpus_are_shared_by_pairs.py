@@ -8,13 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from harness import limits
 from harness.admission import unlocked
 from harness.cluster import Cluster
-from harness.commands import hetserve
 from harness.kube import ApiError, Manifest
 from harness.sandbox import Sandbox
-from harness.waiting import Unmet, wait_until
 from hetserve.api import names
 from hetserve.placement.check import violations
 from test_compute_is_booked_beside_memory import pod, reasons, wait_for_names, why
@@ -28,7 +25,7 @@ def paired(sandbox: Sandbox, name: str, *, share: str = "0.5", tolerance: str = 
     """A pod with terms, whose model has its name. factors: on other models."""
     terms = {"share": share, "tolerance": tolerance, "factors": {"*": HARSH} | factors}
     made = pod(sandbox, name, 100)
-    made["metadata"]["annotations"] = {SHARING: json.dumps(terms)}
+    made["metadata"]["annotations"] = {SHARING: json.dumps(terms), names.ANNOTATION_PLACEMENT_POLICY: "BestFit"}
     return made
 
 
@@ -63,11 +60,10 @@ def test_a_pair_that_is_measured_to_fit_shares_and_another_waits_and_is_told_why
         assert shown["b"]["sharing"] == {"share": "0.5", "tolerance": "1.75", "slowdown": "1.1"}
 
         cluster.apply(paired(sandbox, "c", share="0.1"), namespace)
-        sandbox.wait_for_refusal("TOO-SLOW")
-        answer = why(cluster, namespace, "c")
-        ((kind, words),) = reasons(answer)
-        assert kind == "too-much-slowdown"
-        assert "tolerates 1.75" in words
+        message = sandbox.wait_for_refusal("times as long as alone and tolerates 1.75")
+        assert "the pod would take 2.8 times" in message
+        words = "this pod would take 2.8 times as long as alone and tolerates 1.75"
+        assert reasons(why(cluster, namespace, "c")) == [("slowdown", words)]
 
         cluster.kube.delete("pods", "a", namespace, grace=0)
         cluster.kube.delete("pods", "b", namespace, grace=0)
@@ -104,14 +100,14 @@ def test_who_does_not_know_the_terms_holds_their_gpus_whole(
         cluster.kill_component("extender")
         cluster.start_component("extender")
 
-        cluster.apply([pod(sandbox, "percent", 10), pod(sandbox, "undeclared")], namespace)
-        (bound,) = (one for one in sandbox.wait_for_bound(3) if one["metadata"]["name"] not in "ab")
-        sandbox.wait_for_refusal("no GPU with")
-        assert by_gpu(sandbox) == [["a", "b"], [bound["metadata"]["name"]]]
+        cluster.apply(pod(sandbox, "percent", 10), namespace)
+        sandbox.wait_for_bound(3)
+        assert by_gpu(sandbox) == [["a", "b"], ["percent"]]
         cluster.kube.delete("pods", "a", namespace, grace=0)
-        cluster.apply(paired(sandbox, "c", b="1.1"), namespace)
-        sandbox.wait_for_refusal("TODO")
-        assert by_gpu(sandbox) == [["b"], [bound["metadata"]["name"]]]
+        cluster.apply([pod(sandbox, "undeclared"), paired(sandbox, "c", b="1.1")], namespace)
+        sandbox.wait_for_refusal(f"pods that declare {names.RESOURCE_GPU_COMPUTE} are on every GPU with 4096 MiB free")
+        sandbox.wait_for_refusal(f"pods that declare no {SHARING} are on every GPU with 4096 MiB free")
+        assert by_gpu(sandbox) == [["b"], ["percent"]]
 
 
 def test_a_killed_extender_comes_back_with_the_terms(
@@ -124,7 +120,7 @@ def test_a_killed_extender_comes_back_with_the_terms(
         cluster.start_component("extender")
         cluster.apply([paired(sandbox, "c", a="1.1", b="1.1", share="0.7"), paired(sandbox, "d")], namespace)
         sandbox.wait_for_bound(3)
-        sandbox.wait_for_refusal("TODO")
+        sandbox.wait_for_refusal("times as long as alone and tolerates 1.75")
         assert by_gpu(sandbox) == [["a", "b", "c"]]
 
 
@@ -134,7 +130,9 @@ def test_edited_terms_are_refused_in_words_that_say_what_to_do(cluster: Cluster,
         sandbox.wait_for_bound(2)
         wider = paired(sandbox, "a", tolerance="99")["metadata"]["annotations"][SHARING]
         for written in (wider, None, ""):
-            with pytest.raises(ApiError, match=r"metadata\.annotations: hetserve\.io/gpu-sharing may not become") as told:
+            with pytest.raises(
+                ApiError, match=r"metadata\.annotations: hetserve\.io/gpu-sharing may not become"
+            ) as told:
                 cluster.kube.patch("pods", "a", {"metadata": {"annotations": {SHARING: written}}}, namespace)
             assert "delete the pod and create it with other terms" in told.value.message
         assert by_gpu(sandbox) == [["a", "b"]]

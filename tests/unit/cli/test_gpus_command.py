@@ -250,7 +250,7 @@ def test_terms_beside_another_kind_are_a_problem_and_no_slow_down_is_claimed() -
 def test_slow_downs_beyond_what_is_tolerated_are_marked() -> None:
     pods = [on_terms("a"), on_terms("b", a="1.1")]
     text = run(pods=pods).stdout
-    assert "AAAAAABBBBBB!" in text
+    assert "AAAAAAABBBBB!" in text
     assert "takes 1.9 times as long as alone and tolerates 1.75" in " ".join(text.split())
 
 

@@ -67,7 +67,9 @@ def on_terms(name: str, **more: Any) -> Json:
     return gpu_pod(name, compute=100, model=name, annotations={names.ANNOTATION_GPU_SHARING: TERMS}, **more)
 
 
-async def test_pods_with_terms_are_bound_as_holders_of_all_compute_and_shown_with_their_slow_downs(bench: Bench) -> None:
+async def test_pods_with_terms_are_bound_as_holders_of_all_compute(
+    bench: Bench,
+) -> None:
     """So an earlier extender, which knows no terms, finds their GPU full."""
     for name in ("one", "two"):
         pod = bench.api.add(on_terms(name))
