@@ -23,7 +23,7 @@ _BATCHES: Final = (1, 2, 4, 8, 16)
 _MOST_ADDED: Final = 0.5
 
 RULE: Final = """8 to 16 GPUs, two of them to half of them V100s, the others T4s, with HetSev's memory and prices; 3 to
-6 services with a model each. Of a model: share .15 to 1 (logarithmic); greatest factor 1 + .5 x^2, on one other model,
+5 services with a model each. Of a model: share .15 to 1 (logarithmic); greatest factor 1 + .5 x^2, on one other model,
 on the others down to 1; one or two batches of 1, 2, 4, 8, 16, equally frequent, times growing with the root of the
 batch; memory 1 to 6 GiB; 20 to 300 ms (logarithmic) at its largest batch on a T4, on a V100 1.5 to 3.5 x faster; SLO
 95, 98 or 99 % within 4 to 12 such times x sigma. Loads: the set's shares of GPUs would fill .2 to 1 of all GPUs if
@@ -52,7 +52,7 @@ def drawn_set(number: int) -> ServiceSet:
     count = rng.randint(8, 16)
     fast = rng.randint(2, count // 2)
     gpus = {FAST.name: fast, SLOW.name: count - fast}
-    names = [f"m{k}" for k in range(rng.randint(3, 6))]
+    names = [f"m{k}" for k in range(rng.randint(3, 5))]
     batches = {name: tuple(sorted(rng.sample(_BATCHES, rng.randint(1, 2)))) for name in names}
     models = [_model(rng, name, batches) for name in names]
     asked = [_asked(rng, model, load) for model, load in zip(models, _loads(rng, models, gpus), strict=True)]

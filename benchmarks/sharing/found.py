@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from hetserve.base.units import quantity_to_mib
 from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.together.places import PlacedInstance
 from hetserve.cli.capacity.together.play import PlannedService, together
@@ -32,6 +33,12 @@ def fewest_found(services: Sequence[PlannedService], start: int, mib: int, tries
     return least
 
 
+def alone(one: PlannedService) -> PlannedService:
+    """One instance with its GPU alone, whatever was planned."""
+    kind = next(iter(one.counts))
+    return replace(one, counts={kind: 1}, problem=replace(one.problem, types=one.problem.unshared, unshared=()))
+
+
 def _ways(services: Sequence[PlannedService], gpus: int, mib: int, rng: random.Random, tries: int) -> list[Way]:
     """Every service on each GPU, then random numbers of instances on the GPUs with the least work."""
     found = []
@@ -52,8 +59,7 @@ def _spread(
     work, free = [0.0] * gpus, [mib] * gpus
     each = {k: _work(one) / counts[k] for k, one in enumerate(services)}
     for k in sorted(each, key=lambda k: -each[k] * rng.uniform(0.7, 1.3)):
-        need = services[k].offers[_kind(services[k])].profile.spec.gpu_memory or "0Mi"
-        memory = int(need.removesuffix("Mi"))
+        memory = quantity_to_mib(services[k].offers[_kind(services[k])].profile.spec.gpu_memory or "0")
         fitting = [gpu for gpu in range(gpus) if free[gpu] >= memory]
         if len(fitting) < counts[k]:
             return None

@@ -55,8 +55,18 @@ def _model(name: str, kind: str) -> Model:
     assumed = given()
     own = assumed.models[name]
     factors = {
-        other.name: (other.batch, 1 + assumed.coefficient(name, other.name) * (own.batch * other.batch) ** 0.5 / MEASURED_AT)
+        other.name: (
+            other.batch,
+            1 + assumed.coefficient(name, other.name) * (own.batch * other.batch) ** 0.5 / MEASURED_AT,
+        )
         for other in assumed.models.values()
         if other.name != name
     }
-    return Model(name, {kind: {own.batch: own.latency[kind]}}, own.memory_mib, own.share, factors, variation=str(assumed.variation))
+    return Model(
+        name,
+        {kind: {own.batch: own.latency[kind]}},
+        own.memory_mib,
+        own.share,
+        factors,
+        variation=str(assumed.variation),
+    )

@@ -18,9 +18,7 @@ ORDERS: Final = 10
 """Random ones in which instances come, beside that of the services."""
 
 
-def smallest(
-    wanted: Sequence[WantedInstance], types: Mapping[str, InstanceType], policy: PolicyName
-) -> dict[str, int]:
+def smallest(wanted: Sequence[WantedInstance], types: Mapping[str, InstanceType], policy: PolicyName) -> dict[str, int]:
     """GPUs by type of the smallest cluster that takes all in this order, as does each larger one."""
     found = {}
     for kind in sorted({one.type for one in wanted}):
@@ -49,9 +47,7 @@ def orders(wanted: Sequence[WantedInstance]) -> list[list[WantedInstance]]:
     return [list(wanted), *(rng.sample(list(wanted), len(wanted)) for _ in range(ORDERS))]
 
 
-def over_orders(
-    wanted: Sequence[WantedInstance], types: Mapping[str, InstanceType], policy: PolicyName
-) -> list[int]:
+def over_orders(wanted: Sequence[WantedInstance], types: Mapping[str, InstanceType], policy: PolicyName) -> list[int]:
     """GPUs of all types that each order needs, that of the services first."""
     return [sum(smallest(order, types, policy).values()) for order in orders(wanted)]
 

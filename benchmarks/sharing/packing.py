@@ -92,7 +92,9 @@ def _drawn(rng: random.Random) -> list[Piece]:
             continue
         tolerance = round(rng.uniform(1.25, 4.0), 3)
         added = (tolerance - 1) * rng.random() ** 2
-        terms = drawn(rng, [other for other in names if other != name], round(0.15 ** rng.random(), 3), tolerance, added)
+        terms = drawn(
+            rng, [other for other in names if other != name], round(0.15 ** rng.random(), 3), tolerance, added
+        )
         pieces.append(Piece(name, terms, 1024 * rng.randint(1, 6), rng.uniform(*_BUSY)))
     return pieces
 

@@ -9,7 +9,20 @@ from typing import Final
 from benchmarks.reporting import Json, Kept, machine, table, verdict
 
 KEPT: Final = Kept("sharing", "sharing.parts")
-PARTS: Final = ("statements", "traps", "demo", "rule", "sets", "density", "policies", "price", "gpu", "speed")
+PARTS: Final = (
+    "statements",
+    "traps",
+    "savings",
+    "demo",
+    "small",
+    "rule",
+    "sets",
+    "density",
+    "policies",
+    "gpu",
+    "h200",
+    "speed",
+)
 LIBRARIES: Final = ("numba", "NumPy", "SciPy", "highspy")
 Goals = Sequence[tuple[str, str, str, bool | None]]
 

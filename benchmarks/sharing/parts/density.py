@@ -7,9 +7,9 @@ from typing import Final
 
 from benchmarks.reporting import Json, table
 from benchmarks.sharing.packing import GPUS, MOST, packed
-from benchmarks.sharing.ways import POLICIES
 from benchmarks.sharing.results import goals
 from benchmarks.sharing.rows import rows_of
+from benchmarks.sharing.ways import POLICIES
 
 from hetserve.registry.placement_policies import default_placement_policy
 

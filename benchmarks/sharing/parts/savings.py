@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from itertools import product
 from statistics import fmean
 from typing import Final
@@ -16,7 +16,6 @@ from benchmarks.sharing.results import goals
 from benchmarks.sharing.rows import rows_of
 from benchmarks.sharing.ways import DEFAULT, EXCLUSIVE, NOW, Way
 
-from hetserve.api.manifests import Manifests
 from hetserve.cli.capacity.together.play import PlannedService
 
 TITLE: Final = "Whole GPUs for HetSev's four models"
@@ -28,8 +27,8 @@ _ABOUT: Final = {
     "in step": "loads that change, in step",
     "out of step": "loads that change, out of step",
 }
-_WORDS: Final = """GPUs of one type; loads are of what one instance of the model serves alone on it. Fixed: all four at {levels},
-and at {mixed} in either order. Loads that change: {course} of a peak of {peak:g}, as in HetSev's section 6.3; out of
+_WORDS: Final = """GPUs of one type; loads are of what one instance of the model serves alone on it. Fixed: all four
+at {levels}, and at {mixed} in either order. Loads that change: {course} of a peak of {peak:g}, as in HetSev's section 6.3; out of
 step each of the four is two of these eight behind the one before. They are planned for the load / {saturation:g}, as
 services with spec.scaling are, and played at the load. Each service is planned alone. Counted are the GPUs of the
 smallest cluster on which placement finds room for all, service by service (in brackets: the mean of 10 random orders);
@@ -50,16 +49,14 @@ def saved(number: int) -> Json:
     return {"rows": [{"kind": kind, "row": row, "cases": [_case(kind, *case) for case in cases(row)]} for row in names]}
 
 
-@lru_cache(maxsize=None)
+@cache
 def _case(kind: str, loads: tuple[float, ...], follows: bool) -> Json:
     given = four(kind, loads, follows=follows)
-    shared, alone = (list(_planned(way, given, kind, loads, follows=follows)) for way in (NOW, EXCLUSIVE))
+    shared, alone = (list(_planned(way, kind, loads, follows=follows)) for way in (NOW, EXCLUSIVE))
     return {"loads": list(loads)} | compared(shared, alone, given.types)
 
 
-def _planned(
-    way: Way, given: Manifests, kind: str, loads: Sequence[float], *, follows: bool
-) -> Iterator[PlannedService]:
+def _planned(way: Way, kind: str, loads: Sequence[float], *, follows: bool) -> Iterator[PlannedService]:
     """At the load that is met."""
     room = SATURATION if follows else 1.0
     for k, load in enumerate(loads):
@@ -67,7 +64,7 @@ def _planned(
         yield replace(planned, rate=planned.rate * room)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _one(way: Way, kind: str, model: int, load: float, *, follows: bool) -> PlannedService:
     given = four(kind, (load,) * 4, follows=follows)
     return way.planned(given.services[model], given)
@@ -84,7 +81,12 @@ def describe(data: Json) -> str:
         saturation=SATURATION,
     )
     return "\n".join(
-        [words, table(head, [_line(row) for row in rows]), goals([_goal(kind, rows) for kind in KINDS]), _stretches(rows)]
+        [
+            words,
+            table(head, [_line(row) for row in rows]),
+            goals([_goal(kind, rows) for kind in KINDS]),
+            _stretches(rows),
+        ]
     )
 
 
