@@ -7,7 +7,7 @@ from typing import Final
 
 from benchmarks.reporting import Json
 from benchmarks.sharing.found import fewest_found
-from benchmarks.sharing.needed import in_use, most_on_one, over_orders, placed, smallest
+from benchmarks.sharing.needed import grown, in_use, most_on_one, over_orders, placed, smallest
 from benchmarks.sharing.ways import DEFAULT
 
 from hetserve.api.instance_type import InstanceType
@@ -37,6 +37,7 @@ def compared(shared: Sequence[PlannedService], alone: Sequence[PlannedService], 
         "counts": [dict(one.counts) for one in shared],
         "tolerances": [[o.slowdown for o in one.problem.types] for one in shared],
         "needs": {policy: over_orders(wanted, by_name, policy) for policy in PLACED},
+        "grown": {policy: grown(wanted, by_name, policy) for policy in PLACED},
         "played": {},
     }
     for policy in PLACED:

@@ -41,6 +41,17 @@ def placed(
     return taken
 
 
+def grown(wanted: Sequence[WantedInstance], types: Mapping[str, InstanceType], policy: PolicyName) -> int:
+    """GPUs of a cluster that gets one whenever an instance finds no place, as an autoscaler adds nodes."""
+    left = {kind: nodes(types[kind], len(wanted)) for kind in types}
+    room, there = Room([node for some in left.values() for node in some], policy), set[str]()
+    for one in wanted:
+        if room.place(one, there) is None:
+            there.add(left[one.type].pop(0)["metadata"]["name"])
+            assert room.place(one, there) is not None, "an idle GPU takes any"
+    return len(there)
+
+
 def orders(wanted: Sequence[WantedInstance]) -> list[list[WantedInstance]]:
     """Service by service, and in random orders."""
     rng = random.Random(len(wanted))  # noqa: S311

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -50,9 +50,10 @@ class Room:
         index = self._placer.ledger.index
         return int(Masks.of(index, wanted.request, self._offered(wanted)).settled(index, wanted.request).fits.sum())
 
-    def place(self, wanted: WantedInstance) -> PlacedInstance | None:
-        """Its place by the extender's decision; None if there is none."""
-        decision = decide(self._placer.ledger.index, wanted.request, self._offered(wanted), policy=self._policy)
+    def place(self, wanted: WantedInstance, among: Collection[str] | None = None) -> PlacedInstance | None:
+        """Its place by the extender's decision; None if there is none. among: nodes; None: all."""
+        offered = [name for name in self._offered(wanted) if among is None or name in among]
+        decision = decide(self._placer.ledger.index, wanted.request, offered, policy=self._policy)
         if decision.chosen is None:
             return None
         self._placer.ledger.reserve(wanted.request, decision.chosen.places, Seconds(math.inf))

@@ -33,7 +33,8 @@ _MIB: Final = 4096
 _EFFORT: Final = SimulationEffort(2_000, (301, 305), 1)
 _SURE: Final = SimulationEffort(6_000, (302, 303, 304), 1)
 _WORDS: Final = """The eight tenants of [a real GPU](#a-real-gpu) as services with one instance each: sets of two to
-four different models, all as busy (5, 10, 20, 30 or 40 %), all with an SLO of 5, 10 or 20 times what they take alone (98 %).
+four different models, all as busy (5, 10, 20, 30 or 40 %), all with an SLO of 5, 10 or 20 times what they take alone
+(98 %).
 *Hold*: every one keeps its SLO beside the others in the joint simulation, by the shares and factors between just these
 batches, as profiles state them; service times vary by 5 %. *Let in*: each is planned alone and has its own tolerance,
 and placement finds room for all on one GPU. **No GPU ran at these loads**: what was measured are servers that are

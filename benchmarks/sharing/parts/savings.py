@@ -28,8 +28,9 @@ _ABOUT: Final = {
     "out of step": "loads that change, out of step",
 }
 _WORDS: Final = """GPUs of one type; loads are of what one instance of the model serves alone on it. Fixed: all four
-at {levels}, and at {mixed} in either order. Loads that change: {course} of a peak of {peak:g}, as in HetSev's section 6.3; out of
-step each of the four is two of these eight behind the one before. They are planned for the load / {saturation:g}, as
+at {levels}, and at {mixed} in either order. Loads that change: {course} of a
+peak of {peak:g}, as in HetSev's section 6.3; out of step each of the four is two of these eight behind the one before.
+They are planned for the load / {saturation:g}, as
 services with spec.scaling are, and played at the load. Each service is planned alone. Counted are the GPUs of the
 smallest cluster on which placement finds room for all, service by service (in brackets: the mean of 10 random orders);
 exclusive: each instance has one of its own. Break: services late too often beside the others, at the worst of 3 seeds.
@@ -129,11 +130,19 @@ def _goal(kind: str, rows: Sequence[Json]) -> tuple[str, str, str, bool]:
 
 
 def _stretches(rows: Sequence[Json]) -> str:
-    """What each policy costs the other way, on the smallest cluster that it needs."""
+    """What each policy needs and costs: stretch and instances are of the smallest cluster."""
     lines = []
     for policy in PLACED:
         played = [case["played"][policy] for row in rows for case in row["cases"]]
         stretch, most = max(one["stretch"] for one in played), max(one["most on one"] for one in played)
-        lines.append((f"`{policy}`", sum(one["in use"] for one in played), f"{stretch:.2f}", most))
-    head = ("policy", "GPUs in use", "greatest stretch met", "most instances on a GPU: what its failure takes")
+        grown = sum(case["grown"][policy] for row in rows for case in row["cases"])
+        needs = sum(_needs(row["cases"], policy)[0] for row in rows)
+        lines.append((f"`{policy}`", needs, grown, f"{stretch:.2f}", most))
+    head = (
+        "all rows",
+        "GPUs needed",
+        "where one is added when needed",
+        "greatest stretch met",
+        "most instances on a GPU",
+    )
     return table(head, lines)

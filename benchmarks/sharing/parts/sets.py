@@ -17,10 +17,10 @@ FEASIBLE: Final = 0.6
 _WORDS: Final = """{rule}
 
 Sigma {sigma:g}. Services are planned in turn by planner flow, each by the GPUs that those before it have left, and
-placed by the extender's decisions; a set is feasible if each has a plan. Then all loads are played at once with {seeds} seeds
-that no plan was tried with; of the seeds the worst counts. Then each service is played at its load twice more: beside
-neighbours of which every second is always busy (offered 1.3 x what its instances serve alone), and beside such at drawn
-loads (.05 to 1.3 of that).
+placed by the extender's decisions; a set is feasible if each has a plan. Then all loads are played at once with
+{seeds} seeds that no plan was tried with; of the seeds the worst counts. Then each service is played at its load twice
+more: beside neighbours of which every second is always busy (offered 1.3 x what its instances serve alone), and
+beside such at drawn loads (.05 to 1.3 of that).
 """
 _BESIDE: Final = {"busy": "beside neighbours that are always busy", "drawn": "beside neighbours at drawn loads"}
 

@@ -21,7 +21,8 @@ GOALS: Final = {("ideal", 10): 10, ("h200", 10): 14}
 _SLICES: Final = {"ideal": "ideal slices", "h200": "slices as on the H200"}
 _NUMBERS: Final = tuple(product(_SLICES, SLOS, range(SETS)))
 _WORDS: Final = """{rule} Mean of {sets} sets, of whole GPUs in the smallest cluster that takes all; late: of all
-services of all sets, 3 seeds. Fewest found: by a search in the joint simulation that knows all loads, which no rule does.
+services of all sets, 3 seeds. Fewest found: by a search in the joint simulation that knows all loads, which no rule
+does.
 """
 
 
