@@ -34,7 +34,7 @@ def test_the_rule_is_missed_by_one_gpu_above_a_tolerance() -> None:
 
 def test_drawn_gpus_are_full_and_simulated_as_the_rule_counts() -> None:
     for seed in range(20):
-        on_gpu = terms.full_gpu(Random(seed))
+        on_gpu = terms.full_gpu(Random(seed))  # noqa: S311
         assert len(on_gpu) > 1
         assert tolerate(on_gpu)
         met = tenants.stretches(terms.as_tenants(on_gpu))
@@ -162,7 +162,7 @@ def test_fewer_gpus_are_found_than_the_rule_needs_and_no_model_is_twice_on_one(
     made, planned = twins
     apart = [found.alone(one) for one in planned]
     assert found.fewest_found(apart, 4, 32_768, tries=2) in {3, 4}
-    ways_found = found._ways(apart, 3, 32_768, Random(0), 6)
+    ways_found = found._ways(apart, 3, 32_768, Random(0), 6)  # noqa: S311
     assert ways_found
     assert all(len(set(gpu)) == len(gpu) for way in ways_found for gpu in way)
     assert made.services[0].metadata.name == planned[0].service.metadata.name
@@ -210,4 +210,4 @@ def test_neighbours_that_are_always_busy_are_offered_more_than_they_serve(
     _, planned = twins
     one = planned[0]
     assert served._most(one) == pytest.approx(3 / given().models["resnet50"].latency["v100"])
-    assert served._at(one, Random(0), "busy").rate > served._most(one)
+    assert served._at(one, Random(0), "busy").rate > served._most(one)  # noqa: S311
