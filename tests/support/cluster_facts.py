@@ -112,8 +112,8 @@ def _takes(offer: Offer, gpu: Gpu, there: Sequence[PodFact]) -> bool:
     declared = {pod.gpu_compute > 0 for pod in there}
     return (
         gpu.memory_mib - sum(pod.gpu_memory for pod in there) >= offer.demand.gpu_memory
-        and declared <= {offer.demand.gpu_compute > 0}
-        and sum(pod.gpu_compute for pod in there) + offer.demand.gpu_compute <= 100
+        and declared <= {offer.gpu is not None and offer.gpu.compute > 0}
+        and sum(pod.gpu_compute for pod in there) + (0 if offer.gpu is None else offer.gpu.compute) <= 100
     )
 
 
