@@ -31,6 +31,9 @@ _NOT_BOOKED: Final = (
 )
 
 
+STAYS: Final = (
+    "; what runs stays: it shares its GPUs otherwise than is planned now, and instances that do so find no place there"
+)
 _ANSWERED: Final = (Reason.PLAN_COMPUTED, Reason.PLANNER_TIMED_OUT, Reason.PLANNER_FAILED)
 
 
@@ -141,6 +144,20 @@ def unbooked(context: PlanningContext, standing: PlanRecord | None) -> PlanDecis
     if standing is not None:
         return pending(context, standing)
     return unplanned(Reason.COMPUTE_NOT_BOOKED, _NOT_BOOKED, context.recorded, context.service, context.offers)
+
+
+def stays_as_recorded(context: PlanningContext, recorded: PlanRecord, made: PlanDecision) -> PlanDecision:
+    """The recorded plan is followed as its instances share now: none that shares otherwise is made, or finds a place.
+
+    made: what a planner says of such a plan.
+    """
+    decision = pending(context, recorded)
+    if made.state is PlanState.AWAITED:
+        return decision
+    feasible = made.feasible
+    if made.is_new:
+        feasible = Finding("False", Reason.CAPACITY_TOO_LOW, f"{made.feasible.message}{STAYS}")
+    return replace(decision, planned=made.planned, feasible=feasible, following=made.following)
 
 
 def is_right(record: PlanRecord, context: PlanningContext) -> bool:
