@@ -14,6 +14,7 @@ from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.planning.prices import UNBOOKED, UnitPrice
 from hetserve.planning.problem import OwnTerms, ResourceAmounts, TypeRefusal
 from hetserve.planning.tenancy import GpuDemand, SharingRule, exclusive, gpu_demand, widest_terms
+from hetserve.profiles import profile_from_spec
 from hetserve.profiles.variants import as_served, mismatch
 
 DEFAULT_NAMESPACE = "default"
@@ -193,7 +194,7 @@ def _offer(
     compute = Percent(0) if gpu is None else gpu.compute
     demand = ResourceAmounts(quantity_to_millicpu(cpu), quantity_to_mib(memory), held, compute)
     terms, widest = None if gpu is None else gpu.terms, widest_terms(service, instance_type, profile, sharing)
-    wider = None if widest is None else OwnTerms(widest, UnitPrice.of(instance_type))
+    wider = None if widest is None else OwnTerms(widest, UnitPrice.of(instance_type), profile_from_spec(profile.spec))
     return Offer(instance_type, profile, instance_price(instance_type, held, compute, terms), demand, gpu, wider)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
 from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Millionths, Percent, Seconds
 from hetserve.demand import BatchMix
-from hetserve.planning.prices import UnitPrice
+from hetserve.planning.prices import UnitPrice, largest_share
 from hetserve.planning.tenancy import GpuDemand
 from hetserve.profiles import LatencyProfile
 from hetserve.registry.dispatch_policies import default_dispatch_policy
@@ -50,10 +50,29 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class OwnTerms:
-    """How instances of a type would share GPUs if the service tolerated any slow-down, and what a GPU costs."""
+    """How instances of a type would share GPUs if the service tolerated any slow-down.
+
+    price: of the type. profile: with a GPU for each instance.
+    """
 
     gpu: GpuDemand
     price: UnitPrice
+    profile: LatencyProfile
+
+    def at(self, tolerance: Millionths) -> GpuDemand:
+        """What an instance takes of its GPU on a tolerance."""
+        assert self.gpu.terms is not None  # noqa: S101  it shares
+        return replace(self.gpu, terms=replace(self.gpu.terms, tolerance=tolerance))
+
+    def share(self, tolerance: Millionths) -> Fraction:
+        """The largest share of a GPU that it then takes."""
+        gpu = self.at(tolerance)
+        return largest_share(self.price.gpu, gpu.memory, gpu.compute, gpu.terms)
+
+    def cost(self, tolerance: Millionths) -> MicroDollarsPerHour:
+        """Micro-dollars/h of an instance."""
+        gpu = self.at(tolerance)
+        return self.price.instance(gpu.memory, gpu.compute, gpu.terms)
 
 
 @dataclass(frozen=True, slots=True)

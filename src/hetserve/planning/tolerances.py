@@ -16,26 +16,19 @@ def with_tolerances(problem: Problem, tolerances: Mapping[str, Millionths]) -> P
 
     tolerances: by type; others stay as they are. Raises KeyError for a type that has none of its own.
     """
-    if not tolerances:
-        return problem
-    alone = {option.name: option for option in problem.unshared}
-    types = tuple(
-        at_tolerance(o, alone[o.name], tolerances[o.name]) if o.name in tolerances else o for o in problem.types
-    )
-    return replace(problem, types=types)
+    types = (_at(option, tolerances[option.name]) if option.name in tolerances else option for option in problem.types)
+    return replace(problem, types=tuple(types)) if tolerances else problem
 
 
-def at_tolerance(option: TypeOption, alone: TypeOption, tolerance: Millionths) -> TypeOption:
-    """The type as its instances share GPUs on a tolerance. alone: with a GPU for each instance."""
+def _at(option: TypeOption, tolerance: Millionths) -> TypeOption:
     own = option.own
-    if own is None or own.gpu.terms is None:
+    if own is None:
         raise KeyError(f"type {option.name} has no tolerance of its own")
-    terms = replace(own.gpu.terms, tolerance=tolerance)
-    gpu = replace(own.gpu, terms=terms)
+    gpu = own.at(tolerance)
     return replace(
         option,
-        price=own.price.instance(gpu.memory, gpu.compute, terms),
-        profile=slowed(alone.profile, tolerance / ONE),
+        price=own.cost(tolerance),
+        profile=slowed(own.profile, tolerance / ONE),
         demand=replace(option.demand, gpu_memory=gpu.memory, gpu_compute=gpu.compute),
         gpu=gpu,
     )

@@ -17,8 +17,8 @@ from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.programs.program import CEILING, FluidRates
 from hetserve.planning.flow.search.judge import SEED, Judge, choosing_cost
 from hetserve.planning.flow.search.untried import Theory
-from hetserve.planning.problem import Problem, TypeOption
-from hetserve.planning.tolerances import at_tolerance
+from hetserve.planning.problem import OwnTerms, Problem, TypeOption
+from hetserve.planning.tenancy import WIDEST
 from hetserve.profiles.latency import slowed
 from hetserve.profiles.sharing import ONE, NotShareableError, check_terms
 
@@ -38,46 +38,45 @@ _ONE_INSTANCE: Final = (1,)
 def own_tolerances(problem: Problem, seed: int | None = None, *, quick: bool = False) -> dict[str, Millionths]:
     """Slow-downs by type: the widest at which one instance carries the load, less 5 %.
 
-    Left out are types of which one instance does not carry it, more are wanted, on whose terms nobody could be beside
-    an instance, or that cost more than another one that carries it. seed: of the trials. quick: by queueing theory
-    alone.
+    Left out are types of which one instance does not carry it, more are wanted, or that cost more than another one that
+    carries it. One below the installation's stands only where one instance then takes less of a GPU than two at that.
+    seed: of the trials. quick: by queueing theory alone.
     """
     if problem.objective != "MinCost" or not problem.load or problem.least_total > 1:
         return {}
-    alone = {option.name: option for option in problem.unshared}
     able = [o for o in problem.types if o.own is not None and o.min_instances < 2 and problem.most_of(o) != 0]
     found: dict[str, Millionths] = {}
     enough = math.inf
-    for option in sorted(able, key=lambda o: (_least_price(o), o.name)):
-        if _least_price(option) > enough:
+    for option in sorted(able, key=lambda o: (_own(o).cost(WIDEST), o.name)):
+        if _own(option).cost(WIDEST) > enough:
             break
-        tolerance = _tolerance(problem, alone[option.name], SEED if seed is None else seed, quick=quick)
-        if _may_share(option, tolerance):
+        tolerance = _tolerance(problem, option, SEED if seed is None else seed, quick=quick)
+        if _pays(option, tolerance):
             found[option.name] = tolerance
-            enough = min(enough, _DEARER * at_tolerance(option, alone[option.name], tolerance).price)
+            enough = min(enough, _DEARER * _own(option).cost(tolerance))
     return found
 
 
-def _least_price(option: TypeOption) -> int:
-    """Micro-dollars/h of an instance that tolerates anything."""
-    own = option.own
-    assert own is not None  # noqa: S101  the caller has checked
-    return own.price.instance(own.gpu.memory, own.gpu.compute, own.gpu.terms)
-
-
-def _may_share(option: TypeOption, tolerance: Millionths) -> bool:
+def _own(option: TypeOption) -> OwnTerms:
     assert option.own is not None  # noqa: S101  the caller has checked
-    assert option.own.gpu.terms is not None  # noqa: S101  it has them
+    return option.own
+
+
+def _pays(option: TypeOption, tolerance: Millionths) -> bool:
+    """Whether a tolerance leaves room for others on a GPU, and more of it than the installation's."""
+    terms, own = _own(option).at(tolerance).terms, _own(option)
+    assert terms is not None  # noqa: S101  it shares
     try:
-        check_terms(replace(option.own.gpu.terms, tolerance=tolerance))
+        check_terms(terms)
     except NotShareableError:
         return False
-    return True
+    usual = option.slowdown
+    return usual is None or tolerance >= usual or own.share(tolerance) < 2 * own.share(usual)
 
 
-def _tolerance(problem: Problem, alone: TypeOption, seed: int, *, quick: bool) -> Millionths:
+def _tolerance(problem: Problem, option: TypeOption, seed: int, *, quick: bool) -> Millionths:
     """Below 1: one instance does not carry the load, or only just."""
-    carries = _Carries(problem, alone, seed)
+    carries = _Carries(problem, option, seed)
     widest = _by_theory(carries.in_theory, problem.slo.latency / carries.shortest)
     if widest and not quick and carries.can_try(widest):
         widest = _by_trials(carries.in_trials, widest)
@@ -112,13 +111,10 @@ def _by_trials(holds: Callable[[float], bool], start: float) -> float:
 
 
 class _Carries:
-    """Whether one instance of a type carries the load at a slow-down, by theory and by trials.
+    """Whether one instance of a type carries the load at a slow-down, by theory and by trials."""
 
-    alone: the type with a GPU for each instance.
-    """
-
-    def __init__(self, problem: Problem, alone: TypeOption, seed: int) -> None:
-        one = replace(alone, min_instances=0, max_instances=1, pool=None, running=0)
+    def __init__(self, problem: Problem, option: TypeOption, seed: int) -> None:
+        one = TypeOption(option.name, option.price, _own(option).profile, max_instances=1)
         self._alone, self._seed, self._load = one, seed, float(problem.load or 0)
         self._problem = replace(problem, budget=None, pools=(), unshared=(), least_total=0, most_total=None)
 

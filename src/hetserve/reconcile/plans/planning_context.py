@@ -44,9 +44,8 @@ def inputs_digest(declared: Problem) -> str:
     Of how an instance has its GPU only the terms are in it: prices, demands and the record say the rest, and reasons
     are only text.
     """
-    types, unshared = (
-        tuple(replace(one, gpu=None, own=None) for one in each) for each in (declared.types, declared.unshared)
-    )
+    alone = declared.unshared if any(one.shares for one in declared.types) else ()
+    types, unshared = (tuple(replace(one, gpu=None, own=None) for one in each) for each in (declared.types, alone))
     written = _canonical(replace(declared, types=types, unshared=unshared))
     if any(one.shares and one.gpu is not None and one.gpu.terms is None for one in declared.types):
         written["max_slowdown"] = BOOKED_SLOWDOWN  # as plans with percentages were recorded

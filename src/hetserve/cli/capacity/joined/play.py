@@ -162,7 +162,7 @@ def play(  # noqa: PLR0917
     if service.spec.model.variants is None:
         why = f"policy {asked.policy} chooses among variants, and spec.model.variants names none"
         raise NotPlannedError(str(Reason.SPEC_INVALID), why)
-    held = configuration(name, problem, counts)
+    problem, held = configuration(name, problem, counts)
     effort = serving.long_enough(problem, rate, effort, serving.MOST_AT_A_RATE)
     system = system_of(service, problem, manifests, asked)
     batch, largest = max(problem.mix.batches), len(system.served.batches)

@@ -14,6 +14,7 @@ from hetserve.cli.capacity.services import NotPlannedError
 from hetserve.cli.capacity.together.places import PlacedInstance, WantedInstance
 from hetserve.planning import Problem, plan
 from hetserve.planning.offers import Offer, namespace_of, resolve_offers
+from hetserve.planning.tolerances import with_tolerances
 from hetserve.profiles import profile_from_spec
 from hetserve.profiles.sharing import ONE, compute_share
 from hetserve.registry.choices import Arrivals
@@ -123,6 +124,7 @@ def planned_service(service: InferenceService, problem: Problem, manifests: Mani
     if not decided.feasible or not decided.qps:
         raise NotPlannedError(str(decided.reason), decided.message)
     declared = service.spec.load and service.spec.load.expected_qps
+    problem = with_tolerances(problem, dict(decided.tolerances))
     offers = resolve_offers(service, manifests.types, manifests.profiles)
     by_name = {offer.name: offer for offer in getattr(offers, "usable", ())}
     states = decided.qps if decided.held_qps is None else decided.held_qps
