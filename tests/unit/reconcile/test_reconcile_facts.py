@@ -61,8 +61,8 @@ COPIES = offers({**MEASURED, **ITSELF}, ownCopies="Allowed")
 
 def on_terms(share: float = 0.5, tolerance: float = 1.75, others: float = 0.0) -> dict[str, Any]:
     """Of a pod that shares its GPU so; the instances of SHARED have a share of .5 and slow nobody."""
-    figures = (Millionths(round(1_000_000 * one)) for one in (share, tolerance, others))
-    return {"gpu_compute": Percent(100), "sharing": SharingTerms(*figures)}
+    u, s, h = (Millionths(round(1_000_000 * one)) for one in (share, tolerance, others))
+    return {"gpu_compute": Percent(100), "sharing": SharingTerms(u, s, h)}
 
 
 def by_percent(compute: int) -> dict[str, Any]:
