@@ -137,13 +137,13 @@ def _takes(model: tuple[str, str], offer: Offer, gpu: Gpu, there: Sequence[PodFa
     whole = any(pod.gpu_memory == 0 for pod in there)
     if whole or (offer.gpu is not None and offer.gpu.tenancy is Tenancy.EXCLUSIVE):
         return not there
-    terms = None if offer.gpu is None else offer.gpu.terms
+    asks, terms = (0, None) if offer.gpu is None else (offer.gpu.compute, offer.gpu.terms)
     kinds = {(pod.gpu_compute > 0, pod.sharing is not None) for pod in there}
     room = gpu.memory_mib - sum(pod.gpu_memory for pod in there) >= offer.demand.gpu_memory
-    if not room or not kinds <= {(offer.demand.gpu_compute > 0, terms is not None)}:
+    if not room or not kinds <= {(asks > 0, terms is not None)}:
         return False
     if terms is None:
-        return sum(pod.gpu_compute for pod in there) + offer.demand.gpu_compute <= 100
+        return sum(pod.gpu_compute for pod in there) + asks <= 100
     tenants = [(pod.namespace, pod.model, pod.sharing) for pod in there if pod.sharing is not None]
     return _tolerated([*tenants, (*model, terms)])
 

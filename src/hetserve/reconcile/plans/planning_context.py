@@ -15,7 +15,7 @@ from hetserve.demand.mix import BatchMix
 from hetserve.objects.gpu_sharing import terms_text
 from hetserve.planning.offers import Offer, Offers, Unplannable
 from hetserve.planning.plan import Counts, Plan
-from hetserve.planning.problem import Problem
+from hetserve.planning.problem import Problem, ResourceAmounts, TypeOption
 from hetserve.planning.tenancy import Tenancy
 from hetserve.planning.tolerances import with_tolerances
 from hetserve.profiles.sharing import BOOKED_SLOWDOWN
@@ -45,14 +45,25 @@ def inputs_digest(declared: Problem) -> str:
     are only text.
     """
     alone = declared.unshared if any(one.shares for one in declared.types) else ()
-    types, unshared = (tuple(replace(one, gpu=None, own=None) for one in each) for each in (declared.types, alone))
-    written = _canonical(replace(declared, types=types, unshared=unshared))
+    written = _canonical(replace(declared, types=(), unshared=()))
+    each = {"types": declared.types, "unshared": alone}
+    written |= {name: list(map(_written, options)) for name, options in each.items() if options}
     if any(one.shares and one.gpu is not None and one.gpu.terms is None for one in declared.types):
         written["max_slowdown"] = BOOKED_SLOWDOWN  # as plans with percentages were recorded
     terms = {one.name: terms_text(one.gpu.terms) for one in declared.types if one.gpu is not None and one.gpu.terms}
     if terms:
         written["terms"] = terms
     return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _written(option: TypeOption) -> dict[str, Any]:
+    """A type in a digest, with what it declares of a GPU's compute as it was first written: among its demands."""
+    bare = replace(option, gpu=None, own=None, demand=replace(option.demand, gpus=0))
+    written: dict[str, Any] = _canonical(bare)
+    if option.gpu is not None and option.gpu.compute:
+        demand = written.get("demand") or {"": ResourceAmounts.__name__}
+        written["demand"] = demand | {"gpu_compute": option.gpu.compute}
+    return written
 
 
 def _canonical(value: Any) -> Any:
