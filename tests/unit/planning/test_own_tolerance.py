@@ -18,12 +18,12 @@ from testing.planning import inference_service, instance_type, model_profile
 SIGMA = 1_750_000
 T4 = {"product": "Tesla-T4", "memory": "15360Mi"}
 V100 = {"product": "Tesla-V100", "memory": "32768Mi"}
-MPS = {"gpuMemory": "3Gi", "computeShare": "0.5", "sharingMode": "MPS"}
+MPS: dict[str, Any] = {"gpuMemory": "3Gi", "computeShare": "0.5", "sharingMode": "MPS"}
 
 
 def asked(load: float, factor: str = "1.1", rule: SharingRule | None = None, **spec: Any) -> Problem:
     """Queries of 34 ms on T4s (0.36 $/h) and 16 ms on V100s (2 $/h), 98 % within 400 ms."""
-    measured = MPS | {"interference": [{"model": "other", "batch": 8, "factor": factor}]}
+    measured: dict[str, Any] = MPS | {"interference": [{"model": "other", "batch": 8, "factor": factor}]}
     types = [instance_type("t4", "0.36", per="GPU", gpu=T4), instance_type("v100", "2", per="GPU", gpu=V100)]
     profiles = [
         model_profile("m", name, latency={"linear": {"intercept": f"{mean}ms", "slope": "0ms"}}, **measured)
@@ -104,7 +104,7 @@ def test_a_factor_that_nobody_tolerates_at_sigma_is_shared_where_the_service_tol
 @pytest.mark.parametrize(
     "spec",
     [
-        {"scaling": {"maxInstances": 4}, "metrics": {"prometheus": {}}},
+        {"scaling": {"maxInstances": 4}, "metrics": {"source": "Hetserve"}},
         {"planner": "ilp"},
         {"sharing": "Exclusive"},
         {"objective": "MaxThroughput", "budget": {"hourly": "3"}},

@@ -139,4 +139,4 @@ def _as_recorded(offer: Offer, gpus: RecordedGpus) -> Offer:
         return offer
     percent = WHOLE if compute is None else compute
     gpu = replace(offer.gpu, compute=percent, terms=terms, mps=offer.name in gpus.mps)
-    return replace(offer, demand=replace(offer.demand, gpu_compute=percent), gpu=gpu)
+    return replace(offer, gpu=gpu)
