@@ -43,13 +43,18 @@ class PodLife(Controllers):
         self._told: dict[str, Json] = {}
         self._versions: dict[str, str] = {}
         self._there: Mapping[str, InstanceSeen] = {}
+        self._state: tuple[int, list[tuple[int, bool, bool]]] | None = None
+        """Before the last tick: revision of the API server, and of each instance whether it leaves and can serve."""
         self.starts: list[Start] = []
         self.stops: list[int] = []
 
     def look(self, seen: Seen, now: datetime) -> None:
-        """Moves everything by one stage, as the instances that are seen have it."""
+        """Moves everything by one stage, as the instances that are seen have it; unless nothing can have changed."""
         self.now, self._there = now, {one.name: one for one in seen.instances}
-        self._seconds = seen.now
+        state = self.api.revision, [(one.id, one.leaving, one.ready <= seen.now) for one in seen.instances]
+        if state == self._state and not self._gates.hold:
+            return
+        self._state, self._seconds = state, seen.now
         self.tick()
 
     def taken(self) -> tuple[tuple[Start, ...], tuple[int, ...]]:
