@@ -9,7 +9,7 @@ from extender_bench import reply_of
 from hetserve.base.units import Seconds
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.bookings import LedgerError
-from hetserve.placement.log.journal import VERSION, JournaledPlacer
+from hetserve.placement.log.journal import VERSION, VERSIONS, JournaledPlacer
 from hetserve.placement.log.replay import ReplayError, replay
 from hetserve.placement.placer import Mode
 from hetserve.placement.pods.requests import PolicyName
@@ -130,7 +130,10 @@ def test_a_text_that_was_reworded_since_is_no_other_decision() -> None:
     ("record", "words"),
     [
         ({"call": "header", "version": VERSION + 1}, f"version {VERSION + 1}"),
-        ({"call": "header", "version": 1}, f"version 1; this hetserve reads {VERSION}: use the one that wrote it"),
+        (
+            {"call": "header", "version": 1},
+            f"version 1; this hetserve reads {VERSIONS[0]} and {VERSION}: use the one that wrote it",
+        ),
         ({"t": 1, "call": "filter"}, "begin with a header"),
         ({"call": "header", "version": VERSION, "hold": "x"}, "header cannot be read"),
     ],
