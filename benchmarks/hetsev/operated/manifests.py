@@ -10,6 +10,7 @@ from benchmarks.hetsev.assumptions import Model
 from benchmarks.hetsev.policy import STEP
 from benchmarks.hetsev.scene import Scene
 
+from hetserve.placement.pods.requests import DEFAULT_POLICY, PolicyName
 from hetserve.serving.services import MEASURED_AT
 from testing.builders import REMOVED, instance_type, model_profile, service
 from testing.cluster import gpu_node
@@ -25,12 +26,13 @@ class Wishes:
     """What a user of hetserve chooses.
 
     price: what is paid for: GPU memory by the GiB, as in the paper, or the GPU. sharing: as spec.sharing. scaling:
-    fields of spec.scaling.
+    fields of spec.scaling. placement: the extender's policy.
     """
 
-    price: Literal["GiB", "Instance"] = "GiB"
+    price: Literal["GiB", "GPU"] = "GiB"
     sharing: Literal["Shared", "Exclusive"] = "Shared"
     scaling: Json = field(default_factory=dict)
+    placement: PolicyName = DEFAULT_POLICY
 
 
 def objects(scene: Scene, wishes: Wishes) -> list[Json]:

@@ -16,7 +16,7 @@ from hetserve.placement.decision.refusals import NodeRefusal
 from hetserve.placement.decision.wording import texts_by_node
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
-from hetserve.placement.pods.requests import DEFAULT_POLICY, PolicyName
+from hetserve.placement.pods.requests import PolicyName
 from hetserve.placement.pods.view import parse_pod
 from hetserve_extender.verbs.binding import binding
 from hetserve_extender.verbs.wire import BindArgs
@@ -31,7 +31,7 @@ _HOLD: Final = Seconds(30.0)
 class PodLife(Controllers):
     """Moves pods by a stage at each look. starts, stops: of instances, since they were last taken."""
 
-    def __init__(self, api: FakeApiServer, now: datetime, policy: PolicyName = DEFAULT_POLICY) -> None:
+    def __init__(self, api: FakeApiServer, now: datetime, policy: PolicyName) -> None:
         super().__init__(api)
         self.now, self._clock = now, now.timestamp()
         self.clock = lambda: self.now
