@@ -48,14 +48,18 @@ class SharingTerms:
     others: Millionths = Millionths(0)
     named: tuple[tuple[str, Millionths], ...] = ()
 
-    @cached_property
+    @property
     def greatest(self) -> Millionths:
         """The most that it adds to any neighbour's times."""
-        return max([self.others, *self._by_model.values()])
+        return self._greatest
 
     def on(self, model: str) -> Millionths:
         """What it adds to the times of a model of its namespace."""
         return self._by_model.get(model, self.others)
+
+    @cached_property
+    def _greatest(self) -> Millionths:  # underscored as all that is kept: encoders of values leave it out
+        return max([self.others, *self._by_model.values()])
 
     @cached_property
     def _by_model(self) -> Mapping[str, Millionths]:

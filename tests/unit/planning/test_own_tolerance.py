@@ -67,6 +67,12 @@ def test_one_that_leaves_nobody_room_beside_it_is_not_taken() -> None:
     assert dict(made.counts)["t4"] == 2
 
 
+def test_trials_see_times_as_long_as_sharing_may_make_them() -> None:
+    shared = asked(16)
+    alone = replace(shared, types=shared.unshared)
+    assert [trial(one, (("t4", 1), ("v100", 0))).holds for one in (alone, shared)] == [True, False]
+
+
 def test_a_load_that_takes_several_instances_keeps_the_installations() -> None:
     assert plan(asked(60)).tolerances == ()
 

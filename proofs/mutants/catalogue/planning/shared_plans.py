@@ -34,7 +34,7 @@ SHARED_PLANS: Final = (
         "plans take the times alone where GPUs are shared",
         "hetserve.planning.inputs",
         "_option",
-        always("$slowdown is None"),
+        Replace("$profile if $slowdown is None else slowed($profile, $slowdown / ONE)", "$profile"),
         _TENANCY,
         "test_service_is_planned_as_slow_as_sharing_may_make_it",
     ),
@@ -71,7 +71,7 @@ SHARED_PLANS: Final = (
             "{one.name: one.own.profile if one.own else one.profile for one in $self.table.types}",
         ),
         _OWN,
-        "test_one_instance_that_tolerates_less_takes_the_place_of_two",
+        "test_trials_see_times_as_long_as_sharing_may_make_them",
     ),
     Mutant(
         "all of the widest slow-down is stated",
