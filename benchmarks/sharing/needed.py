@@ -14,7 +14,7 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.cli.capacity.together.places import PlacedInstance, WantedInstance
 from hetserve.placement.pods.requests import PolicyName
 
-ORDERS: Final = 10
+ORDERS: Final = 5
 """Random ones in which instances come, beside that of the services."""
 
 

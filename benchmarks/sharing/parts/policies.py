@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import heapq
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 from typing import Final
 
+from benchmarks.hetsev.assumptions import Model, given
 from benchmarks.placement.simulated.testbed import testbed
 from benchmarks.reporting import Json, table
-from benchmarks.sharing.terms import NAMESPACE, drawn
+from benchmarks.sharing.rows import rows_of
+from benchmarks.sharing.terms import NAMESPACE, drawn, millionths
 from benchmarks.sharing.ways import DEFAULT, POLICIES
 
 from hetserve.base.units import MiB, Seconds
@@ -22,15 +25,22 @@ from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.planning.prices import largest_share
+from hetserve.planning.tenancy import DEFAULT_MAX_SLOWDOWN
+from hetserve.serving.services import MEASURED_AT
 
+_FOUR: Final = "four services, HetSev's models"
 TITLE: Final = "Placement policies where pods share on terms"
 SERVICES: Final = 20
 """Each with its own model: two instances of one never share a GPU."""
+FEW: Final = {_FOUR: 4}
+"""Services of a mix that has other than `SERVICES`."""
+SEEDS: Final = 10
 ARRIVALS: Final = 1_500
 LOADS: Final = (0.5, 0.9)
 _FOREVER: Final = Seconds(float("inf"))
 
-_WORDS: Final = """HetSev's testbed: 8 V100 of 32 GiB and 8 T4 of 16 GiB. {services} services per seed, {seeds} seeds;
+_WORDS: Final = """HetSev's testbed: 8 V100 of 32 GiB and 8 T4 of 16 GiB. {services} services per seed, {seeds}
+seeds;
 {arrivals} instances arrive by a Poisson process, live an exponential time and are refused if nothing fits at once.
 *Load*: what is offered of memory or of GPUs' time, the scarcer, over what there is; of time an instance takes the
 larger of u/s and h/(s-1). *Filled*: instances placed before the first refusal if nobody leaves. *In use*: GPUs with a
@@ -85,12 +95,27 @@ def _some_whole(rng: random.Random, own: str, others: Sequence[str]) -> Wish:
     return Wish(0, None) if rng.random() < 1 / 10 else _time_heavy(rng, own, others)
 
 
+def _of_four(_rng: random.Random, own: str, others: Sequence[str]) -> Wish:
+    """HetSev's models by number, as planned at sigma."""
+    models = list(given().models.values())
+    model, numbers = models[int(own[1:])], [int(other[1:]) for other in others]
+    added = {f"m{k}": _added(model, models[k]) for k in numbers}
+    named = tuple(sorted((name, millionths(h)) for name, h in added.items()))
+    most = max(h for _, h in named)
+    return Wish(model.memory_mib, SharingTerms(millionths(model.share), DEFAULT_MAX_SLOWDOWN, most, named))
+
+
+def _added(one: Model, other: Model) -> float:
+    return given().coefficient(one.name, other.name) * math.sqrt(one.batch * other.batch) / MEASURED_AT
+
+
 MIXES: Final[Mapping[str, Draw]] = {
     "memory is short": _memory_heavy,
     "time is short": _time_heavy,
     "now the one, now the other": _either,
     "independent": _independent,
     "time is short, one service in ten wants whole GPUs": _some_whole,
+    _FOUR: _of_four,
 }
 
 
@@ -104,15 +129,19 @@ class Arrival:
 
 
 def measure(quick: bool) -> Json:
-    seeds = 2 if quick else 30
-    mixes = {title: [_one_seed(draw, seed) for seed in range(seeds)] for title, draw in MIXES.items()}
-    return {"seeds": seeds, "mixes": mixes}
+    rows = rows_of("policies", one_seed, range(2 if quick else SEEDS), keep=not quick)
+    return {"seeds": len(rows), "mixes": {title: [row[title] for row in rows] for title in MIXES}}
 
 
-def _one_seed(draw: Draw, seed: int) -> Json:
+def one_seed(seed: int) -> Json:
+    """By mix and policy."""
+    return {title: _one_mix(title, seed) for title in MIXES}
+
+
+def _one_mix(title: str, seed: int) -> Json:
     rng = random.Random(seed)  # noqa: S311
-    names = [f"m{k}" for k in range(SERVICES)]
-    services = [draw(rng, own, [name for name in names if name != own]) for own in names]
+    names = [f"m{k}" for k in range(FEW.get(title, SERVICES))]
+    services = [MIXES[title](rng, own, [name for name in names if name != own]) for own in names]
     courses = {load: _arrivals(services, load, rng) for load in LOADS}
     return {policy: _one_policy(policy, courses) for policy in POLICIES}
 

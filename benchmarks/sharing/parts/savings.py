@@ -32,7 +32,7 @@ at {levels}, and at {mixed} in either order. Loads that change: {course} of a
 peak of {peak:g}, as in HetSev's section 6.3; out of step each of the four is two of these eight behind the one before.
 They are planned for the load / {saturation:g}, as
 services with spec.scaling are, and played at the load. Each service is planned alone. Counted are the GPUs of the
-smallest cluster on which placement finds room for all, service by service (in brackets: the mean of 10 random orders);
+smallest cluster on which placement finds room for all, service by service (in brackets: the mean of 5 random orders);
 exclusive: each instance has one of its own. Break: services late too often beside the others, at the worst of 3 seeds.
 Fewest found: by a search in the joint simulation that knows all loads, which no rule does; no proof that fewer do not
 do.

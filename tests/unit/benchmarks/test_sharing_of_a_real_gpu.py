@@ -8,6 +8,7 @@ import pytest
 from benchmarks.sharing.parts import gpu
 
 from hetserve.base.units import Millionths
+from hetserve.objects.gpu_sharing import tolerate
 from hetserve.profiles.sharing import ONE
 from hetserve.registry.choices import SharingMode
 
@@ -21,12 +22,12 @@ def test_a_bound_is_the_greater_of_shares_and_factors() -> None:
     assert measured.bound((SMALL, LARGE), LARGE) == 1.5
 
 
-def test_a_tenant_that_does_more_than_sigma_to_anybody_shares_with_nobody() -> None:
-    factors = {(LARGE, SMALL): Millionths(4_000_000), (SMALL, LARGE): Millionths(1_100_000)}
+def test_tenants_share_where_each_tolerates_just_the_others() -> None:
+    factors = {(LARGE, SMALL): Millionths(1_500_000), (LARGE, ("c", 4)): Millionths(4_000_000)}
     measured = gpu.Measured({SMALL: HALF, LARGE: ONE}, factors, {}, ())
-    sigma = Millionths(2_000_000)
-    assert measured.booking(LARGE, sigma) is None
-    assert measured.booking(SMALL, sigma) == 25
+    for sigma, lets_in in ((1_500_000, True), (1_499_999, False)):
+        both = [measured.on_terms(one, Millionths(sigma)) for one in (SMALL, LARGE)]
+        assert tolerate(both) is lets_in
 
 
 def test_a_bound_by_what_is_stated_is_by_the_upper_ends() -> None:
