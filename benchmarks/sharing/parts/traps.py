@@ -11,8 +11,8 @@ from benchmarks.sharing.tenants import PERCENTILE, Tenant, met
 
 TITLE: Final = "Traps"
 _WORDS: Final = """One GPU, one instance per service, Poisson arrivals; loads are of what each serves alone. "Stable
-while the loads x u sum to less than 1" is false, as the first two show. The last shows what a booking costs that knows
-nobody's load: by the rule each of the four would have a GPU of its own.
+while the loads x u sum to less than 1" is false, as the first two show. The last shows what a rule costs that knows
+nobody's load: at the default tolerance of 1.75 two of the four share a GPU.
 """
 
 

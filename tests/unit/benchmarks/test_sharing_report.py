@@ -80,7 +80,7 @@ def test_gpus_saved_are_those_of_all_cases_of_a_type() -> None:
         for kind, n in (("v100", 4), ("t4", 6))
     ]
     page = savings.describe({"rows": rows})
-    assert line_of(page, "v100 | fixed").startswith("| v100 | fixed loads | 13 | 7 (8.5): 1.86 x |")
+    assert line_of(page, "v100 | fixed").startswith("| v100 | fixed loads | 13 | 7 (10.0): 1.86 x |")
     assert line_of(page, "v100, all").endswith("| held |")
     assert line_of(page, "t4, all").endswith("| **missed** |")
 
