@@ -19,9 +19,9 @@ from hetserve.cli.capacity.together.play import PlannedService, PlayedService, t
 
 SEEDS: Final = (101, 102, 103)
 """Of the joint simulation; plans are tried with seeds above 20,000."""
-_QUERIES: Final = 20_000
-_RAREST: Final = 5_000
-_MOST: Final = 150_000
+_QUERIES: Final = 6_000
+_RAREST: Final = 2_000
+_MOST: Final = 30_000
 _ALWAYS: Final = 1.3
 """Load of a service that is always busy, over what its instances serve alone."""
 
