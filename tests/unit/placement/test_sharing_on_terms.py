@@ -81,7 +81,7 @@ def refused(ledger: Ledger, request: GpuRequest) -> str:
 def test_a_pod_with_terms_asks_for_all_of_the_compute_and_is_read_with_them() -> None:
     request = parse_pod(gpu_pod(sharing=PLAIN)).placeable()
     assert (request.compute, request.sharing) == (100, PLAIN)
-    assert request.amount == "4096 MiB and 0.5 of compute at no more than 1.75 times its times"
+    assert request.amount == "4096 MiB and 0.5 of compute, slowed at most 1.75 times"
     assert parse_pod(gpu_pod(compute=100)).placeable().sharing is None
 
 

@@ -16,6 +16,7 @@ from testing.planning import inference_service, instance_type, model_profile
 
 T4 = {"product": "Tesla-T4", "memory": "15360Mi"}
 BY_MEMORY: dict[str, Any] = {"hourly": "0.024", "per": "GiB", "gpu": T4}
+BY_SHARE: dict[str, Any] = {"hourly": "0.36", "per": "GPU", "gpu": T4}
 WHOLE_GPU = 360_000
 """Micro-dollars/h of all 15 GiB."""
 TABLE = {"table": [{"batch": 1, "mean": "10ms", "p99": "14ms"}, {"batch": 8, "mean": "40ms", "p99": "60ms"}]}
@@ -43,7 +44,7 @@ class Case(NamedTuple):
     slow: float = 1.0
     sharing: str | None = None
     undeclared: Collection[str] = ()
-    sigma: int = 1_250_000
+    sigma: int = 1_750_000
 
 
 UNMEASURED = "ModelProfile m-t has no computeShare; measure it: docs/how-to-measure-sharing.md"
@@ -66,19 +67,45 @@ CASES = {
         "ModelProfile m-t has no gpuMemory; set it to share GPUs",
     ),
     "measured: a part of memory and compute, slowed": Case(
-        BY_MEMORY, MEASURED, Tenancy.SHARED, 3072, 40, 72_000, slow=1.25
+        BY_MEMORY, MEASURED, Tenancy.SHARED, 3072, 100, 72_000, slow=1.75
     ),
     "measured beside others": Case(
-        BY_MEMORY, measured("0.3", "1.05", "1.1"), Tenancy.SHARED, 3072, 40, 72_000, slow=1.25
+        BY_MEMORY, measured("0.3", "1.05", "1.1"), Tenancy.SHARED, 3072, 100, 72_000, slow=1.75
     ),
     "measured under MPS without neighbours: the default factor": Case(
-        BY_MEMORY, measured("0.3"), Tenancy.SHARED, 3072, 75, 72_000, slow=1.25
+        BY_MEMORY, measured("0.3"), Tenancy.SHARED, 3072, 100, 72_000, slow=1.75
     ),
     "measured in turns without neighbours: the share says all": Case(
-        BY_MEMORY, measured("0.3", mode="TimeSlicing"), Tenancy.SHARED, 3072, 25, 72_000, slow=1.25
+        BY_MEMORY, measured("0.3", mode="TimeSlicing"), Tenancy.SHARED, 3072, 100, 72_000, slow=1.75
     ),
-    "a whole share books what sigma leaves": Case(
-        BY_MEMORY, measured("1", "1"), Tenancy.SHARED, 3072, 80, 72_000, slow=1.25
+    "a whole share leaves what sigma does": Case(
+        BY_MEMORY, measured("1", "1"), Tenancy.SHARED, 3072, 100, 72_000, slow=1.75
+    ),
+    "priced by its largest share, of compute": Case(BY_SHARE, MEASURED, Tenancy.SHARED, 3072, 100, 102_858, slow=1.75),
+    "priced by its largest share, of memory": Case(
+        BY_SHARE, MEASURED | {"gpuMemory": "12Gi"}, Tenancy.SHARED, 12288, 100, 288_000, slow=1.75
+    ),
+    "priced by its largest share, of what it adds to others": Case(
+        BY_SHARE, measured("0.3", "1.4", "1.1"), Tenancy.SHARED, 3072, 100, 192_000, slow=1.75
+    ),
+    "priced by its largest share, which is never more than a GPU": Case(
+        BY_SHARE, measured("0.3", "1.9", "1.1"), Tenancy.SHARED, 3072, 100, WHOLE_GPU, slow=1.75
+    ),
+    "priced by its largest share, which nobody may slow": Case(
+        BY_SHARE, measured("0.3", "1"), Tenancy.SHARED, 3072, 100, 108_000, sigma=1_000_000
+    ),
+    "priced by its largest share, exclusive": Case(
+        BY_SHARE,
+        MEASURED,
+        Tenancy.EXCLUSIVE,
+        15360,
+        100,
+        WHOLE_GPU,
+        "spec.sharing is Exclusive",
+        sharing="Exclusive",
+    ),
+    "priced by its largest share, unmeasured and running": Case(
+        BY_SHARE, {"gpuMemory": "3Gi"}, Tenancy.UNDECLARED, 3072, 0, 72_000, why=UNMEASURED, undeclared=("t",)
     ),
     "unmeasured and new": Case(
         BY_MEMORY, {"gpuMemory": "3Gi"}, Tenancy.EXCLUSIVE, 15360, 100, WHOLE_GPU, why=UNMEASURED
@@ -89,21 +116,24 @@ CASES = {
     "unmeasured, and another type is running": Case(
         BY_MEMORY, {"gpuMemory": "3Gi"}, Tenancy.EXCLUSIVE, 15360, 100, WHOLE_GPU, why=UNMEASURED, undeclared=("u",)
     ),
-    "measured while it runs without a booking: booked": Case(
-        BY_MEMORY, MEASURED, Tenancy.SHARED, 3072, 40, 72_000, slow=1.25, undeclared=("t",)
+    "measured while it runs without a booking: on terms": Case(
+        BY_MEMORY, MEASURED, Tenancy.SHARED, 3072, 100, 72_000, slow=1.75, undeclared=("t",)
     ),
-    "slows others by more than sigma": Case(
+    "slows every other by more than sigma": Case(
         BY_MEMORY,
-        measured("0.3", "1.3"),
+        measured("0.3", "1.8", "1.9"),
         Tenancy.EXCLUSIVE,
         15360,
         100,
         WHOLE_GPU,
-        why="ModelProfile m-t: interference factor 1.3: is above the greatest slow-down 1.25; set spec.sharing of the "
+        why="ModelProfile m-t: interference factor 1.8: is above the greatest slow-down 1.75; set spec.sharing of the "
         "service to Exclusive, or raise sharing.maxSlowdown",
     ),
-    "slows others by more than sigma, which is raised": Case(
-        BY_MEMORY, measured("0.3", "1.3"), Tenancy.SHARED, 3072, 75, 72_000, slow=1.4, sigma=1_400_000
+    "slows every other by more than sigma, which is raised": Case(
+        BY_MEMORY, measured("0.3", "1.8"), Tenancy.SHARED, 3072, 100, 72_000, slow=1.8, sigma=1_800_000
+    ),
+    "slows one other by more than sigma, and one not at all": Case(
+        BY_MEMORY, measured("0.3", "1.8", "1"), Tenancy.SHARED, 3072, 100, 72_000, slow=1.75
     ),
     "nobody may be slowed": Case(BY_MEMORY, measured("0.3", "1"), Tenancy.SHARED, 3072, 100, 72_000, sigma=1_000_000),
     "exclusive, though measured": Case(
@@ -149,7 +179,8 @@ def test_an_instance_takes_its_part_of_a_gpu_and_pays_for_it(name: str) -> None:
     offer = offer_of(case)
     found = None if offer.gpu is None else offer.gpu.tenancy
     assert (found, "" if offer.gpu is None else offer.gpu.why) == (case.tenancy, case.why)
-    assert (offer.demand.gpu_memory, offer.demand.gpu_compute) == (case.memory, case.compute)
+    assert (offer.demand.gpu_memory, 0 if offer.gpu is None else offer.gpu.compute) == (case.memory, case.compute)
+    assert offer.demand.gpus == int(offer.gpu is not None)
     assert offer.price == case.price
     option = problem_of(case).types[0]
     assert (option.price, option.demand, option.gpu) == (offer.price, offer.demand, offer.gpu)
@@ -165,11 +196,15 @@ def test_service_is_planned_as_slow_as_sharing_may_make_it(name: str) -> None:
         assert option.profile.quantile(batch, 99.0) == pytest.approx(p99 * case.slow, rel=1e-3)
 
 
-def test_a_problem_knows_sigma_and_both_sides_where_a_type_shares() -> None:
+def test_a_problem_knows_slowdowns_and_both_sides_where_a_type_shares() -> None:
     shared, alone = problem_of(CASES["measured: a part of memory and compute, slowed"]), problem_of(CASES["a CPU type"])
-    assert (shared.max_slowdown, alone.max_slowdown, alone.unshared) == (1_250_000, None, ())
+    assert ([o.slowdown for o in shared.types], [o.slowdown for o in alone.types], alone.unshared) == (
+        [1_750_000],
+        [None],
+        (),
+    )
     (whole,) = shared.unshared
-    assert (whole.price, whole.demand.gpu_memory, whole.demand.gpu_compute) == (WHOLE_GPU, MiB(15360), 100)
+    assert (whole.price, whole.demand.gpu_memory, whole.demand.gpus) == (WHOLE_GPU, MiB(15360), 1)
     assert whole.profile.mean(8) == 0.040
 
 

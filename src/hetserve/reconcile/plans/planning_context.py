@@ -12,10 +12,13 @@ from typing import Any, Final
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.demand.mix import BatchMix
+from hetserve.objects.gpu_sharing import terms_text
 from hetserve.planning.offers import Offer, Offers, Unplannable
 from hetserve.planning.plan import Counts, Plan
-from hetserve.planning.problem import Problem
+from hetserve.planning.problem import Problem, ResourceAmounts, TypeOption
 from hetserve.planning.tenancy import Tenancy
+from hetserve.planning.tolerances import with_tolerances
+from hetserve.profiles.sharing import BOOKED_SLOWDOWN
 from hetserve.profiles.variants import served_variants
 from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, recorded_gpus
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status
@@ -23,10 +26,14 @@ from hetserve.reconcile.plans.plan_record import PlanRecord, plan_record, record
 from hetserve.scaling.plans.counts import cost_of
 
 _NOT_BOOKED: Final = (
-    "the extender that leads does not say that it books compute, so no plan with shared GPUs is made; what runs stays"
+    "the extender that leads does not say that it counts slow-downs by pairs, so no plan with shared GPUs is made; "
+    "what runs stays"
 )
 
 
+STAYS: Final = (
+    "; what runs stays: it shares its GPUs otherwise than is planned now, and instances that do so find no place there"
+)
 _ANSWERED: Final = (Reason.PLAN_COMPUTED, Reason.PLANNER_TIMED_OUT, Reason.PLANNER_FAILED)
 
 
@@ -34,11 +41,29 @@ _ANSWERED: Final = (Reason.PLAN_COMPUTED, Reason.PLANNER_TIMED_OUT, Reason.PLANN
 def inputs_digest(declared: Problem) -> str:
     """Digest of a problem without facts of the cluster.
 
-    How an instance has its GPU is left out: prices, demands and the record say it, and its reasons are only text.
+    Of how an instance has its GPU only the terms are in it: prices, demands and the record say the rest, and reasons
+    are only text.
     """
-    types, unshared = (tuple(replace(one, gpu=None) for one in each) for each in (declared.types, declared.unshared))
-    text = json.dumps(_canonical(replace(declared, types=types, unshared=unshared)), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    alone = declared.unshared if any(one.shares for one in declared.types) else ()
+    written = _canonical(replace(declared, types=(), unshared=()))
+    each = {"types": declared.types, "unshared": alone}
+    written |= {name: list(map(_written, options)) for name, options in each.items() if options}
+    if any(one.shares and one.gpu is not None and one.gpu.terms is None for one in declared.types):
+        written["max_slowdown"] = BOOKED_SLOWDOWN  # as plans with percentages were recorded
+    terms = {one.name: terms_text(one.gpu.terms) for one in declared.types if one.gpu is not None and one.gpu.terms}
+    if terms:
+        written["terms"] = terms
+    return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _written(option: TypeOption) -> dict[str, Any]:
+    """A type in a digest, with what it declares of a GPU's compute as it was first written: among its demands."""
+    bare = replace(option, gpu=None, own=None, demand=replace(option.demand, gpus=0))
+    written: dict[str, Any] = _canonical(bare)
+    if option.gpu is not None and option.gpu.compute:
+        demand = written.get("demand") or {"": ResourceAmounts.__name__}
+        written["demand"] = demand | {"gpu_compute": option.gpu.compute}
+    return written
 
 
 def _canonical(value: Any) -> Any:
@@ -54,7 +79,7 @@ def _canonical(value: Any) -> Any:
 class PlanningContext:
     """A service that can be planned. declared: problem without facts of the cluster; problem: with them.
 
-    stored: what the status says of planning. runs: whether it has any Deployment or pod. books_compute: as of
+    stored: what the status says of planning. runs: whether it has any Deployment or pod. counts_pairs: as of
     ServiceSnapshot. stays: instances run of which those that book as planned now would find no place. measured_mix:
     which the plan in force is for, and both problems with it; None: what is declared. declared_mix: of the spec.
     """
@@ -66,7 +91,7 @@ class PlanningContext:
     recorded: PlanRecord | None
     stored: Mapping[ConditionType, Finding | None]
     runs: bool
-    books_compute: bool
+    counts_pairs: bool
     stays: bool = False
     measured_mix: BatchMix | None = None
     declared_mix: BatchMix | None = None
@@ -86,7 +111,14 @@ class PlanningContext:
 
 
 def record_of(context: PlanningContext, plan: Plan) -> PlanRecord:
-    return plan_record(plan, context.digest, recorded_gpus(plan.counts, context.offers.usable, context.recorded))
+    """The record of a plan; its digest and price are those of the tolerances that are recorded."""
+    gpus = recorded_gpus(plan.counts, context.offers.usable, context.recorded, dict(plan.tolerances))
+    own = {name for name, _ in plan.tolerances}
+    declared = with_tolerances(
+        context.declared, {name: terms.tolerance for name, terms in gpus.terms.items() if name in own}
+    )
+    cost = cost_of(plan.counts, declared) if own else plan.cost
+    return plan_record(replace(plan, cost=cost), replace(context, declared=declared).digest, gpus)
 
 
 def handmade_of(context: PlanningContext, counts: Counts, message: str, plan: Plan | None, qps: float) -> PlanRecord:
@@ -118,10 +150,24 @@ def pending(context: PlanningContext, standing: PlanRecord | None) -> PlanDecisi
 
 
 def unbooked(context: PlanningContext, standing: PlanRecord | None) -> PlanDecision:
-    """The extender books no compute: a recorded plan with bookings is followed, and none is made."""
+    """The extender counts no pairs: a recorded plan with shared GPUs is followed, and none is made."""
     if standing is not None:
         return pending(context, standing)
     return unplanned(Reason.COMPUTE_NOT_BOOKED, _NOT_BOOKED, context.recorded, context.service, context.offers)
+
+
+def stays_as_recorded(context: PlanningContext, recorded: PlanRecord, made: PlanDecision) -> PlanDecision:
+    """The recorded plan is followed as its instances share now: none that shares otherwise is made, or finds a place.
+
+    made: what a planner says of such a plan.
+    """
+    decision = pending(context, recorded)
+    if made.state is PlanState.AWAITED:
+        return decision
+    feasible = made.feasible
+    if made.is_new:
+        feasible = Finding("False", Reason.CAPACITY_TOO_LOW, f"{made.feasible.message}{STAYS}")
+    return replace(decision, planned=made.planned, feasible=feasible, following=made.following)
 
 
 def is_right(record: PlanRecord, context: PlanningContext) -> bool:
@@ -148,7 +194,7 @@ def planned(
     return PlanDecision(
         Finding("True", Reason.PLAN_COMPUTED, record.described),
         Finding("True", Reason.PLAN_FEASIBLE, record.verdict),
-        Finding("True", Reason.PROFILES_FOUND, _profiled(context.offers)),
+        Finding("True", Reason.PROFILES_FOUND, _profiled(context.offers, context.service)),
         record,
         state,
         ideal=ideal,
@@ -162,7 +208,7 @@ def infeasible(context: PlanningContext, plan: Plan, recorded: PlanRecord | None
     return PlanDecision(
         Finding("True", Reason.PLAN_COMPUTED, f"planned by {plan.planner}; no plan is feasible"),
         Finding("False", plan.reason, plan.message),
-        Finding("True", Reason.PROFILES_FOUND, _profiled(context.offers)),
+        Finding("True", Reason.PROFILES_FOUND, _profiled(context.offers, context.service)),
         recorded,
         PlanState.FOLLOWED if follow else PlanState.UNFOLLOWED,
         service=context.service,
@@ -192,12 +238,18 @@ def unplanned(
     return PlanDecision(planned, NOT_PLANNED, NOT_PLANNED, recorded, service=service, offers=by_name)
 
 
-def _profiled(offers: Offers) -> str:
+def _profiled(offers: Offers, service: InferenceService) -> str:
     found = "profiles of this model on " + ", ".join(offer.name for offer in offers.usable)
     gpus = [(offer.name, offer.gpu) for offer in offers.usable if offer.gpu is not None]
     alone = [f"{name} ({gpu.why})" for name, gpu in gpus if gpu.tenancy is Tenancy.EXCLUSIVE]
     if alone:
         found += f"; a whole GPU for each instance on {', '.join(alone)}"
+    apart = [name for name, gpu in gpus if gpu.shares and not gpu.copies]
+    if apart and service.spec.own_copies == "Allowed":
+        found += (
+            f"; spec.ownCopies is Allowed, but copies stay apart on {', '.join(apart)}: no ModelProfile there has "
+            f"interference of {service.spec.model.name} with itself, measure it"
+        )
     served = " and ".join(served_variants([offer.profile for offer in offers.usable]))
     return f"{found}; of the variants the most accurate is planned and served: {served}" if served else found
 
