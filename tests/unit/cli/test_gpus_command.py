@@ -221,16 +221,16 @@ def on_terms(name: str, *, share: str = "0.57", tolerance: str = "1.75", gpu: st
 
 
 def test_pods_with_terms_show_how_much_they_are_slowed_of_what_they_tolerate() -> None:
-    pods = [on_terms("a", b="1.05"), on_terms("b", share="0.19", tolerance="3", a="1.4")]
+    pods = [on_terms("a", b="1.041"), on_terms("b", share="0.19", tolerance="3", a="1.4")]
     (gpu, idle) = document(*pods)["gpus"]
     assert (gpu["freeComputePercent"], idle["freeComputePercent"]) == (20, 100), "1.4 of 1.75 is 80 percent"
     assert [pod["sharing"] for pod in gpu["pods"]] == [
         {"share": "0.57", "tolerance": "1.75", "slowdown": "1.4"},
-        {"share": "0.19", "tolerance": "3", "slowdown": "1.05"},
+        {"share": "0.19", "tolerance": "3", "slowdown": "1.041"},
     ]
     first = next(line for line in run(pods=pods).stdout.splitlines() if "V100" in line)
     assert "AAAAAAABBB··" in first, "80 percent, three to one"
-    assert "A:3072/1.4x<=1.75x B:3072/1.05x<=3x" in first
+    assert "A:3072/1.4x B:3072/1.05x" in first
 
 
 def test_a_pod_with_terms_alone_is_not_slowed_and_takes_its_part_of_what_it_tolerates() -> None:
@@ -244,7 +244,7 @@ def test_terms_beside_another_kind_are_a_problem_and_no_slow_down_is_claimed() -
     shown = document(*pods)
     assert [pod["sharing"] and pod["sharing"]["slowdown"] for pod in shown["gpus"][0]["pods"]] == [None, None]
     assert shown["problems"]
-    assert "A:3072/?x<=1.75x" in run(pods=pods).stdout
+    assert "A:3072/?x" in run(pods=pods).stdout
 
 
 def test_slow_downs_beyond_what_is_tolerated_are_marked() -> None:

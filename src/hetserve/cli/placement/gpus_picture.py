@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Final
 
@@ -221,11 +223,12 @@ def _held(gpu: Mapping[str, Any], legend: Legend) -> Styled:
 
 
 def _compute_held(pod: Mapping[str, Any]) -> str:
-    """A percent, or how many times longer than alone a pod with terms takes of what it tolerates."""
+    """A percent, or at most how many times longer than alone a pod with terms takes."""
     sharing = pod["sharing"]
     if sharing is None:
         return "" if pod["computePercent"] is None else f"/{pod['computePercent']}%"
-    return f"/{sharing['slowdown'] or '?'}x<={sharing['tolerance']}x"
+    slowdown = sharing["slowdown"]
+    return "/?x" if slowdown is None else f"/{math.ceil(100 * Fraction(slowdown)) / 100:g}x"
 
 
 def _pods(gpu: Mapping[str, Any]) -> Styled:
