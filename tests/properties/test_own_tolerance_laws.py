@@ -56,7 +56,7 @@ def fixed_loads(draw: st.DrawFn) -> Problem:
     return built
 
 
-@settings(deadline=None, max_examples=examples(60))
+@settings(deadline=None, max_examples=examples(120))
 @given(fixed_loads())
 def test_a_tolerance_is_within_the_slo_and_the_load_and_leaves_room_for_others(problem: Problem) -> None:
     shortest, mix = min(problem.mix.batches), problem.mix
@@ -74,7 +74,7 @@ def test_a_tolerance_is_within_the_slo_and_the_load_and_leaves_room_for_others(p
         assert tolerance % 10_000 == 0
 
 
-@settings(deadline=None, max_examples=examples(40))
+@settings(deadline=None, max_examples=examples(60))
 @given(fixed_loads(), st.floats(1.01, 100))
 def test_less_load_is_never_tolerated_worse(problem: Problem, times: float) -> None:
     single = replace(problem, types=problem.types[:1], unshared=problem.unshared[:1])
@@ -84,7 +84,7 @@ def test_less_load_is_never_tolerated_worse(problem: Problem, times: float) -> N
     assert all(name not in eased or eased[name] >= 0.98 * tolerance for name, tolerance in more.items())
 
 
-@settings(deadline=None, max_examples=examples(40))
+@settings(deadline=None, max_examples=examples(60))
 @given(fixed_loads())
 def test_a_plan_keeps_what_it_promises_at_its_tolerances(problem: Problem) -> None:
     made = plan(problem, quick=True)
