@@ -32,12 +32,12 @@ def fixed_loads(draw: st.DrawFn) -> Problem:
         kinds.append(instance_type(name, str(draw(st.integers(1, 1000)) / 100), per=per, gpu=gpu))
         mean = draw(st.floats(0.01, 10.0))
         entries = [
-            {"model": f"n{k}", "batch": 4, "factor": format_ratio(f)}  # type: ignore[arg-type]
+            {"model": f"n{k}", "batch": 4, "factor": format_ratio(f)}
             for k, f in enumerate(draw(st.lists(ratios, max_size=3)))
         ]
         measured: dict[str, Any] = {
             "gpuMemory": f"{draw(st.integers(1, 16))}Gi",
-            "computeShare": format_ratio(draw(st.integers(1, ONE))),  # type: ignore[arg-type]
+            "computeShare": format_ratio(draw(st.integers(1, ONE))),
             "sharingMode": draw(st.sampled_from(["MPS", "TimeSlicing"])),
         } | ({"interference": entries} if entries else {})
         line = {"intercept": f"{mean:.4f}ms", "slope": f"{mean / 10:.5f}ms", "coefficientOfVariation": "0.05"}
