@@ -83,9 +83,9 @@ async def test_where_too_few_instances_on_terms_find_a_place_what_books_percent_
     sim = await upgraded(SimulatedOperator(), "ilp", monkeypatch)
     there = instances(sim)
     for number in range(12):
-        where = {"nodeName": f"t4-{number}", "containers": []}
         limits = {"hetserve.io/gpu-memory": "1024", "hetserve.io/gpu-compute": "50"}
-        where["containers"] = [{"name": "c", "image": "i", "resources": {"limits": limits}}]  # type: ignore[assignment]
+        containers = [{"name": "c", "image": "i", "resources": {"limits": limits}}]
+        where = {"nodeName": f"t4-{number}", "containers": containers}
         meta = {"name": f"o{number}", "namespace": "default", "annotations": {"hetserve.io/gpu": "0"}}
         path = f"/api/v1/namespaces/default/pods/o{number}"
         sim.api.put(path, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": where, "status": {}})
