@@ -82,7 +82,7 @@ async def test_where_too_few_instances_on_terms_find_a_place_what_books_percent_
 ) -> None:
     sim = await upgraded(SimulatedOperator(), "ilp", monkeypatch)
     there = instances(sim)
-    for number in range(12):
+    for number in range(10):
         limits = {"hetserve.io/gpu-memory": "1024", "hetserve.io/gpu-compute": "50"}
         containers = [{"name": "c", "image": "i", "resources": {"limits": limits}}]
         where = {"nodeName": f"t4-{number}", "containers": containers}
@@ -94,7 +94,7 @@ async def test_where_too_few_instances_on_terms_find_a_place_what_books_percent_
     assert there <= instances(sim)
     assert entries(sim)[0]["gpuCompute"] == 40
     assert sim.condition("Feasible")["status"] == "False"
-    for number in range(12):
+    for number in range(10):
         sim.api.remove(f"/api/v1/namespaces/default/pods/o{number}")
     await sim.converge()
     assert entries(sim)[0]["gpuSharing"] is not None

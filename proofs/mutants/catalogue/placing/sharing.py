@@ -82,8 +82,8 @@ SHARING: Final = (
         "hetserve.reconcile.plans.decision",
         "_decide",
         never("context.stays"),
-        SCALED,
-        "test_where_too_few_instances_on_terms_find_a_place_what_books_percent_goes_on",
+        UPGRADE,
+        "test_instances_of_percent_do_not_give_way_to_fewer_on_terms",
     ),
     Mutant(
         "sharing: a lost measurement takes the terms",
