@@ -27,7 +27,7 @@ from hetserve.api.names import (
     SYSTEM_NAMESPACE,
 )
 from hetserve.base.units import Percent
-from hetserve.planning.inputs import build_problem
+from hetserve.planning.inputs import PlanSettings, build_problem
 from hetserve.planning.offers import Offers, resolve_offers
 from hetserve.planning.problem import Problem
 from hetserve.planning.tenancy import SharingRule
@@ -241,12 +241,13 @@ def recorded_by_percent(sandbox: Sandbox, model: str, kind: str) -> Manifest:
     )
     types = [InstanceType.model_validate(kube.get("instancetypes", kind))]
     profiles = [ModelProfile.model_validate(raw) for raw in kube.list("modelprofiles", sandbox.namespace)]
-    problem = build_problem(service, types, profiles, sharing=SharingRule(by_percent=True))
+    settings = PlanSettings(launch_weight=0.000277778)  # of the chart
+    problem = build_problem(service, types, profiles, settings=settings, sharing=SharingRule(by_percent=True))
     assert isinstance(problem, Problem)
     counts = ((kind, 1),)
-    made = {"qps": "6.4", "planner": "ilp", "verdict": "as it was", "tried": None}
     gpus = RecordedGpus(booked={kind: Percent(40)})
-    return record_of_counts(counts, cost_of(counts, problem), inputs_digest(problem), gpus, **made).raw
+    cost, inputs = cost_of(counts, problem), inputs_digest(problem)
+    return record_of_counts(counts, cost, inputs, gpus, qps="6.4", planner="ilp", verdict="as it was", tried=None).raw
 
 
 @pytest.mark.usefixtures("components_running")
