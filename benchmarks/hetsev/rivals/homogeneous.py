@@ -14,4 +14,4 @@ from hetserve.dispatch import make_policy
 
 def homogeneous(type_name: str, setting: Setting, scene: Scene) -> Controller:
     types = dict.fromkeys(scene.models, type_name)
-    return Kubernetes(scene, setting, types=types, name="hpa-homogeneous", dispatch=make_policy("fcfs"))
+    return Kubernetes(scene, setting, types=types, name=f"hpa-{type_name}", dispatch=make_policy("fcfs"))

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from benchmarks.hetsev.policy import STEP, Controller, Decided, Seen, ServiceSeen
-from benchmarks.hetsev.rivals.horizontal import WINDOW, Behavior, by_pods, by_value
 from benchmarks.hetsev.rivals.pods import ANY_TYPE, Choose, Deployments, WholeGpus, replicas
 from benchmarks.hetsev.rivals.round_robin import round_robin
 from benchmarks.hetsev.scene import Scene
+from benchmarks.horizontal import WINDOW, Behavior, by_pods, by_value
 
 from hetserve.dispatch import Policy
 

@@ -23,7 +23,7 @@ def by_value(total: float, target: float, current: int) -> int:
     """Replicas by a metric of the whole service, such as queries/s; target: per pod (`AverageValue`)."""
     if current and abs(total / (target * current) - 1) <= TOLERANCE:
         return current
-    return math.ceil(total / target - _ROUNDING)
+    return max(math.ceil(total / target - _ROUNDING), 1)
 
 
 def by_pods(values: Sequence[float], unready: int, target: float, current: int) -> int:
