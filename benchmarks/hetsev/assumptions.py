@@ -158,7 +158,7 @@ class Assumptions:
 
 
 def read(path: Path = GIVEN) -> Assumptions:
-    """The assumptions of a file. Raises ValueError that names the file, the field, the value and what would be right."""
+    """The assumptions of a file. Raises ValueError that names file, field and value, and what would be right."""
     return parse(path.read_text(encoding="utf-8"), path.name)
 
 

@@ -200,24 +200,48 @@ class Session:
         return ids
 
     def attend(
-        self, service: str, thinks: NDArray[np.float64], sizes: NDArray[np.int64], draws: NDArray[np.float64]
+        self,
+        service: str,
+        thinks: NDArray[np.float64],
+        sizes: NDArray[np.int64],
+        draws: NDArray[np.float64],
+        after: Integers | None = None,
     ) -> range:
         """Clients that send one query after the other; returns the ids of their queries, client by client.
 
         thinks: [client, turn], seconds from the answer to the last query, or from now, until this one is sent; a query
-        that is dropped or lost is answered, too. sizes, draws: [client, turn], as for `arrive`. Raises ValueError.
+        that is dropped or lost is answered, too. sizes, draws: [client, turn], as for `arrive`. after: [client], ids of
+        the last queries of clients that go on; None: they are new. Raises ValueError.
         """
         turns = thinks.shape[1]
+        self._check_goes_on(service, after, len(thinks))
         ids = self._add(service, ("think", thinks.ravel(), 0.0), sizes.ravel(), draws.ravel())
         queries, every = self._state.queries, np.arange(ids.start, ids.stop).reshape(-1, turns)
         queries.think[every] = thinks
         queries.arrival[every] = math.nan
         queries.follower[every[:, :-1]] = every[:, 1:]
         first = every[:, 0]
-        queries.arrival[first] = self.now + thinks[:, 0]
-        queries.deadline[first] += queries.arrival[first]
-        self._plan(first)
+        if after is None:
+            queries.arrival[first] = self.now + thinks[:, 0]
+            queries.deadline[first] += queries.arrival[first]
+        else:
+            queries.follower[after] = first
+        self._plan(first if after is None else first[:0])
         return ids
+
+    def _check_goes_on(self, service: str, after: Integers | None, clients: int) -> None:
+        """Raises ValueError unless each of these queries is the last of another client, and has not ended."""
+        if after is None:
+            return
+        queries, index = self._state.queries, self._service(service)
+        if len(after) != clients or len(np.unique(after)) != clients:
+            raise ValueError(f"{service}: last queries of {len(after)} clients: must be of {clients} different ones")
+        known = (after >= 0) & (after < self._queries)
+        place = np.where(known, after, 0)
+        unended = np.isnan(queries.finish[place]) & (queries.instance[place] > DROPPED)
+        bad = after[~(known & (queries.service[place] == index) & unended & (queries.follower[place] == 0))]
+        if len(bad):
+            raise ValueError(f"{service}: query {bad[0]}: must be the last one of a client, and without an answer yet")
 
     def _add(
         self,

@@ -150,10 +150,10 @@ class PlainServing:
             self._send(query, time)
         return range(first, len(self.queries))
 
-    def attend(self, name: str, thinks: Any, sizes: Any, draws: Any) -> range:
+    def attend(self, name: str, thinks: Any, sizes: Any, draws: Any, after: Any = None) -> range:
         first = len(self.queries)
-        for client in zip(thinks.tolist(), sizes.tolist(), draws.tolist(), strict=True):
-            last: PlainQuery | None = None
+        for k, client in enumerate(zip(thinks.tolist(), sizes.tolist(), draws.tolist(), strict=True)):
+            last: PlainQuery | None = None if after is None else self.queries[after[k]]
             for think, size, draw in zip(*client, strict=True):
                 query = self._query(name, size, draw)
                 query.think = think

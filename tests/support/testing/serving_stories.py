@@ -206,7 +206,10 @@ class Player:
             self.announce(name, self.run.arrive(name, times, *_turns(source, times.shape)))
         elif step.what == "attend":
             thinks = source.choice((0.0, *source.exponential(1.0, 6)), (3, 1 + number))
-            self.announce(name, self.run.attend(name, thinks, *_turns(source, thinks.shape)))
+            ids = self.run.attend(name, thinks, *_turns(source, thinks.shape))
+            last = np.array(ids[number :: 1 + number])
+            self.announce(name, ids)
+            self.announce(name, self.run.attend(name, thinks[::-1], *_turns(source, thinks.shape), after=last))
         elif step.what == "give up":
             self.note_ended(self.run.give_up(number / 10))
         elif step.what == "limit":

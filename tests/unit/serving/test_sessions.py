@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from hetserve.dispatch import make_policy
+from hetserve.dispatch.kernel import Floats, Integers
 from hetserve.serving.services import ComputeUse, GpuInstance, Service
 from hetserve.serving.session import Session
 from hetserve.serving.state import LOST, WAITING
@@ -144,6 +145,34 @@ def test_a_client_goes_on_after_earlier_queries_are_forgotten() -> None:
     run.until()
     assert run.outcome().arrival.tolist() == [0.0, pytest.approx(0.7)]
     assert run.outcome().finish[1] == pytest.approx(0.9)
+
+
+def test_a_client_may_go_on_after_the_last_query_that_it_was_given() -> None:
+    run = session("g0")
+    arrive(run, 0.0, size=0)
+    last = [run.attend("s", np.array([[0.0, think]]), *_same(2))[1] for think in (0.0, 0.3)]
+    run.until(0.3)
+    assert run.forget().tolist() == [1, 2, 3, 4]
+    last = [number - 1 for number in last]
+    more = run.attend("s", np.array([[0.4], [0.1]]), *_same(1, clients=2), after=np.array(last))
+    run.until()
+    outcome = run.outcome()
+    assert (outcome.arrival[list(more)] - outcome.finish[last]).tolist() == pytest.approx([0.4, 0.1])
+
+
+@pytest.mark.parametrize("after", [[0], [1, 1], [4], [-1]])
+def test_a_client_goes_on_after_its_last_query_alone(after: list[int]) -> None:
+    run = session("g0")
+    run.attend("s", np.zeros((1, 2)), *_same(2))
+    run.attend("s", np.zeros((1, 2)), *_same(2))
+    run.until(0.7)
+    with pytest.raises(ValueError, match=r"s: (query -?[0-9]+|last queries of 2 clients): must be"):
+        run.attend("s", np.zeros((len(after), 1)), *_same(1, clients=len(after)), after=np.array(after))
+
+
+def _same(turns: int, clients: int = 1) -> tuple[Integers, Floats]:
+    """Sizes and draws of queries of 0.2 s."""
+    return np.zeros((clients, turns), np.int64), np.full((clients, turns), 0.5)
 
 
 def test_a_client_that_gives_up_sends_its_next_query() -> None:
