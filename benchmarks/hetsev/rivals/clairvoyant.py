@@ -66,7 +66,7 @@ def bound(scene: Scene) -> Bound:
 
 
 def busy_sets(assumed: Assumptions, models: Sequence[str]) -> Iterator[BusySet]:
-    """All mixes within a GPU's memory, but those of which a part alone serves as much of each model."""
+    """All mixes within a GPU's memory, but those that others in turn replace, with no instance more."""
     for type_name, gpu in assumed.gpus.items():
         most = gpu.memory_mib // min(assumed.models[model].memory_mib for model in models)
         kept: list[BusySet] = []
@@ -74,9 +74,21 @@ def busy_sets(assumed: Assumptions, models: Sequence[str]) -> Iterator[BusySet]:
             for some in combinations_with_replacement(models, count):
                 if sum(assumed.models[model].memory_mib for model in some) <= gpu.memory_mib:
                     one = _busy_set(assumed, type_name, some)
-                    if not any(_serves_as_much(other, one) for other in kept):
+                    if not _replaced(one, kept):
                         kept.append(one)
         yield from kept
+
+
+def _replaced(one: BusySet, others: Sequence[BusySet]) -> bool:
+    """Whether others, each for a share of the time, serve as much of each model with no more instances busy."""
+    program = Model(maximise=False)
+    shares = [program.column() for _ in others]
+    program.row(shares, [1.0] * len(shares), 0.0, 1.0)
+    for model, rate in one.rates.items():
+        program.row(shares, (other.rates.get(model, 0.0) for other in others), rate, INFINITY)
+        members = (float(other.members.get(model, 0)) for other in others)
+        program.row(shares, members, 0.0, float(one.members[model]))
+    return bool(others) and solve(program) is not None
 
 
 def _busy_set(assumed: Assumptions, type_name: str, some: Sequence[str]) -> BusySet:
@@ -88,13 +100,6 @@ def _busy_set(assumed: Assumptions, type_name: str, some: Sequence[str]) -> Busy
         stretch = assumed.stretch(own, (*tenants[:k], *tenants[k + 1 :]))
         rates[model] = count * assumed.rate(model, type_name) / stretch
     return BusySet(type_name, members, rates)
-
-
-def _serves_as_much(one: BusySet, other: BusySet) -> bool:
-    return all(
-        one.rates.get(model, 0.0) >= rate and one.members.get(model, 0) <= other.members[model]
-        for model, rate in other.rates.items()
-    )
 
 
 def _least(scene: Scene, sets: Sequence[BusySet], rates: Mapping[str, float]) -> dict[str, float] | None:
