@@ -1,0 +1,114 @@
+"""Plays of a scene by a controller with its settings, many at a time in processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+from benchmarks.hetsev import workloads
+from benchmarks.hetsev.assumptions import Assumptions, given
+from benchmarks.hetsev.cluster import play
+from benchmarks.hetsev.measures import courses, figures
+from benchmarks.hetsev.policy import Controller
+from benchmarks.hetsev.rivals.clairvoyant import bound
+from benchmarks.hetsev.rivals.kinds import RIVALS
+from benchmarks.hetsev.scene import Scene
+from benchmarks.reporting import Json
+
+SCENES: Final[Mapping[str, Callable[..., Scene]]] = {
+    "production": workloads.production,
+    "waves": workloads.waves,
+    "cost": workloads.cost,
+}
+BOUND: Final = "clairvoyant"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A scene by name. interference: times every c. t4: times the T4's speed. end: seconds; None: the paper's."""
+
+    scene: str
+    seed: int
+    interference: float = 1.0
+    t4: float = 1.0
+    end: float | None = None
+
+    def made(self) -> Scene:
+        """The rates are those of the assumptions as given: what differs is what carries them."""
+        length = {} if self.end is None else {"end": self.end}
+        return replace(SCENES[self.scene](given(), self.seed, **length), assumed=self.assumed)
+
+    @property
+    def assumed(self) -> Assumptions:
+        return given().scaled(self.interference, {"t4": 1 / self.t4})
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A play. setting: of a rival; None: its default. course: whether what goes on in each step is kept."""
+
+    world: World
+    controller: str
+    setting: Any = None
+    course: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """figures: as JSON, or those of the bound. course: by name, or none. seconds: that it took."""
+
+    run: Run
+    figures: Json
+    course: Json = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def controller_of(name: str, setting: Any, scene: Scene) -> Controller:
+    """Raises ValueError for an unknown name."""
+    from benchmarks.hetsev.controllers import CONTROLLERS  # noqa: PLC0415
+
+    if name in RIVALS:
+        rival = RIVALS[name]
+        return rival.make(setting or rival.settings[0], scene)
+    if name not in CONTROLLERS:
+        known = ", ".join(sorted((*RIVALS, *CONTROLLERS, BOUND)))
+        raise ValueError(f"controller {name}: must be one of {known}")
+    return CONTROLLERS[name](scene)
+
+
+def result_of(run: Run) -> Result:
+    """Plays a run. Raises ValueError for an unknown controller."""
+    begun, scene = time.process_time(), run.world.made()
+    if run.controller == BOUND:
+        return Result(run, asdict(bound(scene)), {}, time.process_time() - begun)
+    played = play(scene, controller_of(run.controller, run.setting, scene))
+    found = figures(played).as_json()
+    found["late"] = 1 - min(found["by_model"].values())
+    found["held"], found["whole"] = (figures(replace(played, shares=shares)).paper_by_model for shares in (True, False))
+    course = _plain(asdict(courses(played))) if run.course else {}
+    return Result(run, found, course, time.process_time() - begun)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [None if np.isnan(item) else item for item in value.tolist()] if isinstance(value, np.ndarray) else value
+
+
+def results_of(runs: Sequence[Run], jobs: int) -> list[Result]:
+    """In the order of the runs; a line says how far it is."""
+    with ProcessPoolExecutor(jobs) as pool:
+        found = []
+        for k, result in enumerate(pool.map(result_of, runs), 1):
+            world, late = result.run.world, result.figures.get("late")
+            said = "" if late is None else f", {late:.2%} late"
+            print(
+                f"  {k}/{len(runs)} {world.scene} {world.seed} {result.run.controller}{said}: {result.seconds:.0f} s",
+                flush=True,
+            )
+            found.append(result)
+    return found
