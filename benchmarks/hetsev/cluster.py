@@ -14,7 +14,7 @@ from benchmarks.hetsev.policy import STEP, Controller, Decided, InstanceSeen, Se
 from benchmarks.hetsev.scene import Scene
 
 from hetserve.dispatch import Policy
-from hetserve.dispatch.kernel import Floats, Integers
+from hetserve.dispatch.kernel import Flags, Floats, Integers
 from hetserve.profiles import Spread, TableProfile
 from hetserve.serving.services import ComputeUse, GpuInstance, Service
 from hetserve.serving.session import Outcomes, Session
@@ -92,7 +92,7 @@ class Cluster:
         if scene.most is not None and there >= scene.most:
             raise ValueError(f"start of {start.service} on {gpu.name}: at most {scene.most} instances may be there")
         ready = self.now + scene.assumed.launch
-        one = Instance(len(self.instances), start.service, gpu.type, gpu.name, self.now, ready)
+        one = Instance(len(self.instances), start.name, start.service, gpu.type, gpu.name, self.now, ready)
         self.instances.append(one)
         self._here[one.id] = one
 
@@ -189,6 +189,7 @@ class Cluster:
         here = tuple(
             InstanceSeen(
                 one.id,
+                one.name,
                 one.service,
                 one.type,
                 one.gpu,
@@ -202,9 +203,9 @@ class Cluster:
         return Seen(self.now, services, here, self.scene.gpus)
 
 
-def _queries(outcome: Outcomes, which: Integers, begin: float) -> Queries:
-    times = (array[which] + begin for array in (outcome.arrival, outcome.start, outcome.finish))
-    return Queries(*times, outcome.late[which])
+def _queries(outcome: Outcomes, which: Flags, begin: float) -> Queries:
+    arrival, start, finish = (array[which] + begin for array in (outcome.arrival, outcome.start, outcome.finish))
+    return Queries(arrival, start, finish, outcome.late[which])
 
 
 def _recent(queries: Queries, percentile: float) -> tuple[float, float]:

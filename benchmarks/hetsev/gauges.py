@@ -9,7 +9,8 @@ from hetserve.dispatch.kernel import Floats, Integers
 
 def busy_seconds(numbers: Integers, starts: Floats, ends: Floats, count: int) -> Floats:
     """[instance] Seconds for which each of `count` served. numbers: of those that served, from start to end [s]."""
-    return np.bincount(numbers, ends - starts, minlength=count)
+    seconds: Floats = np.bincount(numbers, ends - starts, minlength=count).astype(np.float64)
+    return seconds
 
 
 def gpu_use(gpus: Integers, starts: Floats, ends: Floats, each: float) -> float:

@@ -17,6 +17,7 @@ class Instance:
     """One instance; times in seconds, infinite: not yet. number: in the session; None: it never served."""
 
     id: int
+    name: str
     service: str
     type: str
     gpu: str

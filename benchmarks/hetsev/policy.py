@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from hetserve.base.units import MiB
 from hetserve.dispatch import Policy
 
-STEP = 15.0
+STEP: Final = 15.0
 """Seconds over which rates are counted, and between looks of a controller, if it does not say otherwise."""
 
 
@@ -28,10 +28,12 @@ class InstanceSeen:
     """An instance that holds memory of its GPU.
 
     launched, ready: when it started, and when it can serve, which may be to come [s]. leaving: it takes no new query,
-    and is gone when it has served those that it has. busy: share of the last STEP in which it served.
+    and is gone when it has served those that it has. busy: share of the last STEP in which it served. name: as it was
+    started with.
     """
 
     id: int
+    name: str
     service: str
     type: str
     gpu: str
@@ -80,10 +82,11 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A new instance on a GPU; its type is the GPU's. It serves after its launch time."""
+    """A new instance on a GPU; its type is the GPU's. It serves after its launch time. name: the controller's own."""
 
     service: str
     gpu: str
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,11 +62,13 @@ def _course(marks: Sequence[tuple[float, float]], end: float, rng: np.random.Gen
     """
     behind = round(WINDOW / STEP)
     at = np.arange(round((WARM_UP + end) / STEP) + behind - 1) * STEP - WARM_UP - WINDOW / 2
-    levels = np.interp(at / end, *zip(*marks, strict=True))
+    places, heights = zip(*marks, strict=True)
+    levels = np.interp(at / end, np.array(places), np.array(heights))
     noisy = levels * np.maximum(1 + _NOISE * rng.standard_normal(len(at)), 0.0)
     averages = np.convolve(noisy, np.full(behind, 1 / behind), mode="valid")
-    least, most = (pick(level for _, level in marks) for pick in (min, max))
-    return least + (averages - averages.min()) * (most - least) / np.ptp(averages)
+    least, most = min(heights), max(heights)
+    scaled: Floats = least + (averages - averages.min()) * (most - least) / np.ptp(averages)
+    return scaled
 
 
 def _scene(

@@ -1,0 +1,28 @@
+"""The controller `hetserve`."""
+
+from __future__ import annotations
+
+import asyncio
+
+from benchmarks.hetsev.operated.manifests import Wishes
+from benchmarks.hetsev.operated.operator_in_time import OperatorInTime
+from benchmarks.hetsev.policy import Decided, Seen
+from benchmarks.hetsev.scene import Scene
+
+from hetserve.dispatch import make_policy
+
+
+class Hetserve:
+    """The operator looks every second, and decides by itself when there is something to do."""
+
+    interval = 1.0
+
+    def __init__(self, scene: Scene, name: str = "hetserve", wishes: Wishes | None = None) -> None:
+        wishes = wishes or Wishes()
+        self.name, self.shares = name, wishes.sharing == "Shared"
+        self.dispatch = make_policy("hetserve")
+        self.operator = OperatorInTime(scene, wishes)
+        self._loop = asyncio.new_event_loop()
+
+    def decide(self, seen: Seen) -> Decided:
+        return self._loop.run_until_complete(self.operator.look(seen))
