@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from benchmarks.hetsev.operated.controller import Hetserve
 from benchmarks.hetsev.policy import Controller
 from benchmarks.hetsev.scene import Scene
 

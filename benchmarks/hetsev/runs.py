@@ -12,10 +12,11 @@ import numpy as np
 from benchmarks.hetsev import workloads
 from benchmarks.hetsev.assumptions import Assumptions, given
 from benchmarks.hetsev.cluster import play
+from benchmarks.hetsev.controllers import CONTROLLERS
 from benchmarks.hetsev.measures import courses, figures
 from benchmarks.hetsev.policy import Controller
 from benchmarks.hetsev.rivals.clairvoyant import bound
-from benchmarks.hetsev.rivals.kinds import RIVALS
+from benchmarks.hetsev.rivals.kinds import RIVALS, VARIANTS
 from benchmarks.hetsev.scene import Scene
 from benchmarks.reporting import Json
 
@@ -25,6 +26,7 @@ SCENES: Final[Mapping[str, Callable[..., Scene]]] = {
     "cost": workloads.cost,
 }
 BOUND: Final = "clairvoyant"
+_PLAYED: Final[dict[Run, Result]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +70,12 @@ class Result:
 
 
 def controller_of(name: str, setting: Any, scene: Scene) -> Controller:
-    """Raises ValueError for an unknown name."""
-    from benchmarks.hetsev.controllers import CONTROLLERS  # noqa: PLC0415
-
-    if name in RIVALS:
-        rival = RIVALS[name]
-        return rival.make(setting or rival.settings[0], scene)
+    """setting: of one that has settings; None: its default. Raises ValueError for an unknown name."""
+    rivals = {**RIVALS, **VARIANTS}
+    if name in rivals:
+        return rivals[name].make(setting or rivals[name].settings[0], scene)
     if name not in CONTROLLERS:
-        known = ", ".join(sorted((*RIVALS, *CONTROLLERS, BOUND)))
+        known = ", ".join(sorted((*rivals, *CONTROLLERS, BOUND)))
         raise ValueError(f"controller {name}: must be one of {known}")
     return CONTROLLERS[name](scene)
 
@@ -100,15 +100,11 @@ def _plain(value: Any) -> Any:
 
 
 def results_of(runs: Sequence[Run], jobs: int) -> list[Result]:
-    """In the order of the runs; a line says how far it is."""
+    """In the order of the runs, each of which is played once in a process's life; a line says how far it is."""
+    new = [run for run in dict.fromkeys(runs) if run not in _PLAYED]
     with ProcessPoolExecutor(jobs) as pool:
-        found = []
-        for k, result in enumerate(pool.map(result_of, runs), 1):
-            world, late = result.run.world, result.figures.get("late")
-            said = "" if late is None else f", {late:.2%} late"
-            print(
-                f"  {k}/{len(runs)} {world.scene} {world.seed} {result.run.controller}{said}: {result.seconds:.0f} s",
-                flush=True,
-            )
-            found.append(result)
-    return found
+        for k, result in enumerate(pool.map(result_of, new), 1):
+            what = f"{result.run.world.scene} {result.run.world.seed} {result.run.controller}"
+            print(f"  {k}/{len(new)} {what}: {result.seconds:.0f} s", flush=True)
+            _PLAYED[result.run] = result
+    return [_PLAYED[run] for run in runs]
