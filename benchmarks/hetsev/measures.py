@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from typing import Final
 
 import numpy as np
 from benchmarks.hetsev.played import Instance, Played, Queries
@@ -12,15 +14,16 @@ from benchmarks.reporting import Json
 
 from hetserve.dispatch.kernel import Floats
 
-_HOUR = 3600.0
-_MIB_PER_GIB = 1024
+_HOUR: Final = 3600.0
+_MIB_PER_GIB: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
     """Of the measured time.
 
-    throughput: answered queries/s. response, response_p98: mean and percentile [s] of all. attainment: share of the
+    throughput: answered queries/s. response, response_p98: mean and percentile of all [s]; nan: none is answered.
+    attainment: share of the
     queries sent that were in time; by_model: of each model. gpu_use: share, mean over all GPUs. instances: mean number.
     gpu_hours: of whole GPUs in use, by type. dollars: what these cost, whole. paper: GiB x normalized price x seconds,
     of instances that share for their own memory, else for the GPU's; paper_by_model: of each model.
@@ -60,10 +63,10 @@ def figures(played: Played) -> Figures:
     return Figures(
         sent=len(every.arrival),
         throughput=answered / end,
-        response=float(response.mean()),
-        response_p98=float(np.percentile(response, assumed.percentile)),
-        attainment=float(1 - every.late.mean()),
-        by_model={model: float(1 - queries.late.mean()) for model, queries in sent.items()},
+        response=float(response.mean()) if len(response) else math.nan,
+        response_p98=float(np.percentile(response, assumed.percentile)) if len(response) else math.nan,
+        attainment=_attainment(every),
+        by_model={model: _attainment(queries) for model, queries in sent.items()},
         gpu_use=float(played.used[measured].mean() / STEP / len(played.scene.gpus)),
         instances=sum(_lived(one, end) for one in played.instances) / end,
         gpu_hours=hours,
@@ -71,6 +74,10 @@ def figures(played: Played) -> Figures:
         paper=sum(paper.values()),
         paper_by_model=paper,
     )
+
+
+def _attainment(queries: Queries) -> float:
+    return float(1 - queries.late.mean()) if len(queries.late) else math.nan
 
 
 def whole_gpu_seconds(played: Played, type_name: str) -> float:
