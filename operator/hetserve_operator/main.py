@@ -150,9 +150,15 @@ class Operator:
             show=self.metrics.observe_demand,
         )
         self.routers = RouterLeases(self._api, self.settings.routing, self.clock, self._add_all)
-        books, demand = lambda: self.extender.books_compute, self.demand.demand
         self.observer = Observer(
-            self._api, self.cache, self.settings.planning, self._now, books, demand=demand, router=self.routers.router
+            self._api,
+            self.cache,
+            self.settings.planning,
+            self._now,
+            lambda: self.extender.counts_pairs,
+            demand=self.demand.demand,
+            router=self.routers.router,
+            mps_memory_limit=sharing.mps_memory_limit,
         )
         self.ways = Prometheus(prometheus), Prometheus(prometheus, largest=LARGEST_OWN, series=MOST_OWN)
         self.poller = DemandPoller(

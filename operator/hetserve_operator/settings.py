@@ -24,7 +24,7 @@ class OperatorElection(ElectionSettings):
 
 def _max_slowdown(value: object) -> Millionths:
     if not isinstance(value, str):
-        raise ValueError('must be a decimal number in quotes, for example "1.25"')  # noqa: TRY004  (pydantic's)
+        raise ValueError('must be a decimal number in quotes, for example "1.75"')  # noqa: TRY004  (pydantic's)
     try:
         return parse_max_slowdown(value, "")
     except ValueError as error:
@@ -34,12 +34,14 @@ def _max_slowdown(value: object) -> Millionths:
 class SharingOptions(SettingsModel):
     """What services that share a GPU are promised.
 
-    max_slowdown: sigma, the most that sharing may multiply a service time by. extender_lease: the Lease in
-    `extender_namespace`, the scheduler's, on which the extender beside it says that it books compute; empty: it is not
-    asked, and counts as one that does.
+    max_slowdown: sigma, the most that sharing may multiply a service time by. mps_memory_limit: whether instances that
+    share a GPU under MPS may allocate no more memory than they ask for. extender_lease: the Lease in
+    `extender_namespace`, the scheduler's, on which the extender beside it says that it counts slow-downs by pairs;
+    empty: it is not asked, and counts as one that does.
     """
 
-    max_slowdown: Annotated[Millionths, PlainValidator(_max_slowdown)] = Field(default="1.25")  # type: ignore[assignment]
+    max_slowdown: Annotated[Millionths, PlainValidator(_max_slowdown)] = Field(default="1.75")  # type: ignore[assignment]
+    mps_memory_limit: bool = True
     extender_namespace: str = Field(default=names.SYSTEM_NAMESPACE, min_length=1)
     extender_lease: str = ""
 

@@ -9,15 +9,17 @@ from typing import Any, Final
 
 import numpy as np
 
+from hetserve.objects.gpu_sharing import Tenant
 from hetserve.placement.ledger.bookings import Booking
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory
+from hetserve.placement.ledger.terms import TermColumns
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import PodView
 
 _SHARED = (Booking, Gpu, GpuRequest, NodeInventory, PodView)
-_ARRAYS: Final = ("free", "pods", "free_compute", "accounted", "idle", "open", "usable")
-_NUMBERS: Final = 4
+_ARRAYS: Final = ("free", "pods", "free_compute", "declared", "accounted", "idle", "open", "usable")
+_NUMBERS: Final = 5
 """Of these are numbers, the others masks."""
 _TABLES: Final = ("accounts", "content", "_unattributed", "_holders")
 """What else bookings change in an index."""
@@ -48,10 +50,10 @@ def _written(index: GpuIndex) -> tuple[Any, ...]:
     key = (tuple(index.nodes), index.unreadable)
     _structures.setdefault(key, index)
     arrays = [getattr(index, name).tobytes() for name in _ARRAYS]
-    return key, arrays, [getattr(index, name) for name in _TABLES]
+    return key, arrays, [getattr(index, name) for name in _TABLES], index.terms.tenants.on_row
 
 
-def _index(key: tuple[Any, ...], written: list[bytes], tables: list[Any]) -> GpuIndex:
+def _index(key: tuple[Any, ...], written: list[bytes], tables: list[Any], tenants: dict[int, list[Tenant]]) -> GpuIndex:
     """An index over the same GPUs with other bookings, which it does not copy."""
     made = copy(_structures[key])
     for number, (name, data) in enumerate(zip(_ARRAYS, written, strict=True)):
@@ -59,6 +61,10 @@ def _index(key: tuple[Any, ...], written: list[bytes], tables: list[Any]) -> Gpu
         setattr(made, name, np.frombuffer(data, dtype=kind).copy())
     for name, table in zip(_TABLES, tables, strict=True):
         setattr(made, name, table)
+    made.terms = TermColumns.of(len(made.gpus))
+    for row, here in tenants.items():
+        for tenant in here:
+            made.terms.book(row, tenant, 1)
     return made
 
 

@@ -48,7 +48,7 @@ class RouterSettings(SettingsModel):
     uploading: Duration = Field(default="60s", gt=0)  # type: ignore[assignment]
     unread: Duration = Field(default="10s", gt=0)  # type: ignore[assignment]
     idle: Duration = Field(default="1h", gt=0)  # type: ignore[assignment]
-    max_slowdown: MaxSlowdown = Field(default="1.25")  # type: ignore[assignment]
+    max_slowdown: MaxSlowdown = Field(default="1.75")  # type: ignore[assignment]
     cluster_domain: str = Field(default="cluster.local", min_length=1, max_length=200)
     namespaces: list[str] = Field(default=["*"], min_length=1)
     other_namespaces: list[str] = Field(default=[])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import examples
-from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Millionths, Percent, Seconds
+from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Percent, Seconds
 from hetserve.demand import BatchMix
 from hetserve.demand.observed import Demand, Freshness, RateSample, ShareSample, Trouble
 from hetserve.planning.problem import Pool, Problem, ResourceAmounts, TypeOption, TypeRefusal
@@ -118,7 +118,6 @@ def odd_problems(draw: st.DrawFn, sensible: Problem) -> Problem:
         pools=(Pool(draw(NAMES), some[0].demand),),
         left_out=(TypeRefusal(draw(NAMES), draw(NAMES)),),
         unshared=some[:1],
-        max_slowdown=draw(st.none() | st.integers(10**6, 10**7).map(Millionths)),
         least_total=draw(st.integers(0, 3)),
         most_total=draw(st.none() | st.integers(3, 9)),
     )

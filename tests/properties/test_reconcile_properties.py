@@ -67,8 +67,8 @@ EDITS: dict[str, Callable[[SimulatedOperator], None]] = {
         model_profile(overrides={"spec.gpuMemory": "4Gi", **MEASURED, "spec.computeShare": "0.8"})
     ),
     "the service is exclusive": _edit_service(lambda s: s["spec"].update(sharing="Exclusive")),
-    "an older extender leads": lambda sim: setattr(sim.cluster, "books_compute", False),
-    "an extender leads that books compute": lambda sim: setattr(sim.cluster, "books_compute", True),
+    "an older extender leads": lambda sim: setattr(sim.cluster, "counts_pairs", False),
+    "an extender leads that books compute": lambda sim: setattr(sim.cluster, "counts_pairs", True),
     "a node goes": lambda sim: sim.api.remove("/api/v1/nodes/gpu-1"),
     "a Deployment is scaled": _edit_deployment(CPU_TYPE, lambda d: d["spec"].update(replicas=1)),
     "a Deployment is scaled beyond the budget": _edit_deployment(CPU_TYPE, lambda d: d["spec"].update(replicas=14)),
@@ -94,7 +94,7 @@ def _judged(sim: SimulatedOperator) -> SimulatedOperator:
 def _good(sim: SimulatedOperator) -> None:
     """Back to the declared state from which all ends alike."""
     sim.add(*rm2_scene())
-    sim.cluster.books_compute = True
+    sim.cluster.counts_pairs = True
     sim.api.remove(path_of(cpu_profile("rival")))
 
 

@@ -12,13 +12,18 @@ from testing.operator import SimulatedOperator, path_of
 from testing.scenes import GPU_TYPE, node
 
 Json = dict[str, Any]
-BEFORE = Path(__file__).resolve().parents[1] / "golden" / "operator" / "before_compute_was_booked.json"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "operator"
+BEFORE = GOLDEN / "before_compute_was_booked.json"
 """Two instances of rm2 on four GPUs at rest, as the version before bookings of compute left every object."""
+BY_PERCENT = GOLDEN / "compute_by_percent.json"
+"""Two instances of rm2 on six GPUs that book 40 % of theirs, as the version before counting by pairs left every object.
+"""
 PROFILE = path_of(model_profile())
 SERVICE = path_of(service("rm2"))
 NAME = deployment_name("rm2", GPU_TYPE)
 DEPLOYMENT = f"/apis/apps/v1/namespaces/default/deployments/{NAME}"
 MEMORY, COMPUTE, GPU = "hetserve.io/gpu-memory", "hetserve.io/gpu-compute", "hetserve.io/gpu"
+SHARING = "hetserve.io/gpu-sharing"
 
 
 def per_gib(hourly: str = "0.024") -> Json:
@@ -42,10 +47,22 @@ def sim_with(share: str | None, *, budget: str = "0.3", sharing: str = "Shared",
     return sim
 
 
-def left_by_the_version_before() -> SimulatedOperator:
-    """The cluster of BEFORE with an operator that has just been upgraded."""
+def terms(share: str, tolerance: str = "1.75", others: str = "1", **named: str) -> str:
+    """The annotation of an instance that shares on these terms."""
+    found = {"share": share, "tolerance": tolerance, "factors": {"*": others, **named}}
+    return json.dumps(found, separators=(",", ":"))
+
+
+def on_terms(share: str, count: int = 2, **given: str) -> Json:
+    """An entry of the recorded plan whose instances share on terms."""
+    shared = {"sharing": "Shared", "gpuCompute": 100, "gpuSharing": terms(share, **given)}
+    return {"instanceType": GPU_TYPE, "count": count, **shared}
+
+
+def left_by_the_version_before(golden: Path = BEFORE) -> SimulatedOperator:
+    """The cluster of a golden file with an operator that has just been upgraded."""
     sim = SimulatedOperator()
-    for path, raw in json.loads(BEFORE.read_text()).items():
+    for path, raw in json.loads(golden.read_text()).items():
         sim.api.objects[path] = raw
     sim.api.revision = 10_000
     return sim
@@ -69,6 +86,12 @@ def asked(sim: SimulatedOperator) -> dict[str, str]:
     """GPU resources that the Deployment's template requests."""
     (container,) = sim.api.objects[DEPLOYMENT]["spec"]["template"]["spec"]["containers"]
     return {key: amount for key, amount in container["resources"]["requests"].items() if key.startswith("hetserve.io")}
+
+
+def annotated(sim: SimulatedOperator) -> str | None:
+    """The terms that the Deployment's template states."""
+    found = sim.api.objects[DEPLOYMENT]["spec"]["template"]["metadata"].get("annotations") or {}
+    return found.get(SHARING)
 
 
 def pods(sim: SimulatedOperator) -> set[str]:

@@ -73,7 +73,7 @@ class TwinSettings(SettingsModel):
     seed: int = Field(default=0, ge=0, le=2**32)
     slice: Duration = Field(default="200ms", gt=0, le=5)  # type: ignore[assignment]
     timeout: Duration = Field(default="15s", gt=0)  # type: ignore[assignment]
-    max_slowdown: MaxSlowdown = Field(default="1.25")  # type: ignore[assignment]
+    max_slowdown: MaxSlowdown = Field(default="1.75")  # type: ignore[assignment]
     log_level: LogLevel = "info"
 
     @model_validator(mode="after")

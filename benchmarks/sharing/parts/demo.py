@@ -21,7 +21,7 @@ from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.services import NotPlannedError
 from hetserve.cli.capacity.together.places import PlacedInstance, RawNode, place
 from hetserve.cli.capacity.together.play import PlannedService, PlayedService, together
-from hetserve.profiles.sharing import ONE, compute_share
+from hetserve.profiles.sharing import ONE, compute_booking, compute_share
 
 TITLE: Final = "The demo before and after"
 SAMPLE: Final = REPOSITORY / "manifests" / "samples" / "hetsev.yaml"
@@ -131,7 +131,7 @@ def booked_by_gpu(services: Sequence[PlannedService], placed: Sequence[PlacedIns
     for one in placed:
         share = compute_share(profiles[one.wanted.owner.name, one.wanted.type].spec)
         assert share is not None, "every profile of the sample has a share"
-        found[one.place] += share.booking(Millionths(round(SIGMA * ONE)))
+        found[one.place] += compute_booking(share.share, share.greatest_factor, Millionths(round(SIGMA * ONE)))
     return found
 
 

@@ -42,6 +42,10 @@ what those hold that missed the SLO in one of the five changes that the status k
 
 A service that follows its load asks one more for each type: what is left without an instance of it holds.
 """
+_MOST_PAGES: Final = 2
+"""Declared problems of a service whose answers are kept: of the plan in force, and of a new one, where instances share
+GPUs in another way.
+"""
 _MOST_SHARED: Final = 512
 """Answers kept for services with equal problems."""
 
@@ -193,7 +197,8 @@ class PlannerQueue:
         self.dropped: Callable[[Ticket], None] = lambda _: None
         self._clock = clock
         self._wake = wake
-        self._pages: dict[Key, _KnownPlans] = {}
+        self._pages: dict[Key, list[_KnownPlans]] = {}
+        """The one asked of last is the last."""
         self._waiting: dict[Key, Ticket] = {}
         """By age: what a service waits for may change, its place does not."""
         self._planned: dict[Key, Ticket] = {}
@@ -238,8 +243,8 @@ class PlannerQueue:
 
     def retry_after(self, key: Key) -> float | None:
         """Seconds until a planner that failed or was stopped may be asked again; None: none was."""
-        page = self._pages.get(key)
-        return None if page is None else page.retry_after(self._clock())
+        waits = [page.retry_after(self._clock()) for page in self._pages.get(key, ())]
+        return min((wait for wait in waits if wait is not None), default=None)
 
     def forget(self, key: Key) -> None:
         """Drops the plans and the ticket of a deleted service."""
@@ -280,7 +285,7 @@ class PlannerQueue:
         if not self.is_planned(ticket):
             return
         del self._planned[ticket.key]
-        page, now = self._pages[ticket.key], self._clock()
+        page, now = self._page(ticket.key, ticket.question), self._clock()
         page.keep(ticket, answer, now)
         if isinstance(answer, PlannerTimedOut):
             self._share(ticket.work, answer, now + RETRY_AFTER)
@@ -289,9 +294,9 @@ class PlannerQueue:
         self._wake(ticket.key)
 
     def _page(self, key: Key, question: PlanQuestion) -> _KnownPlans:
-        page = self._pages.get(key)
-        if page is None or page.declared != question.declared:
-            page = self._pages[key] = _KnownPlans(question.declared)
+        pages = self._pages.setdefault(key, [])
+        page = next((one for one in pages if one.declared == question.declared), None) or _KnownPlans(question.declared)
+        self._pages[key] = [*(one for one in pages if one is not page), page][-_MOST_PAGES:]
         return page
 
     def _have_ticket(self, key: Key, asked: PlanQuestion | None, wish: PlanQuestion | None) -> None:
@@ -320,7 +325,7 @@ class PlannerQueue:
             return Priority.SHORT
         if wish.needed:
             return Priority.NEEDED
-        return Priority.NEW if self._pages[key].is_new else Priority.CHECK
+        return Priority.NEW if self._page(key, wish).is_new else Priority.CHECK
 
     def _next(self, processes: int) -> Ticket | None:
         tried = sum(not ticket.untried for ticket in self._planned.values()) < max(1, processes - 1)

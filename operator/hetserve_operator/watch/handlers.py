@@ -185,7 +185,7 @@ def _taken(pod: PodFact | None) -> tuple[object, ...] | None:
     """What a bound pod takes of its node; None for an unbound one."""
     if pod is None or pod.node is None:
         return None
-    gpus = pod.gpu, pod.gpu_memory, pod.gpu_compute, pod.gpus_unknown
+    gpus = pod.gpu, pod.gpu_memory, pod.gpu_compute, pod.sharing, pod.beside_copies, pod.gpus_unknown
     return pod.node, *gpus, pod.model, pod.cpu, pod.memory, pod.unread is None
 
 

@@ -1,4 +1,4 @@
-"""Leases of other components: whether the extender books compute, and which routers lead."""
+"""Leases of other components: whether the extender counts by pairs, and which routers lead."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hetserve_shell.leader.lease import Lease, parse_lease, signed
 log = logging.getLogger(__name__)
 
 ASK_AGAIN: Final = 2.0
-"""Seconds between two reads of a router's Lease, and of the extender's until that says that it books compute."""
+"""Seconds between two reads of a router's Lease, and of the extender's until that says that it counts by pairs."""
 LOST_AFTER: Final = 10.0
 """Seconds without a renewal after which a router no longer leads: a handover takes less than 5."""
 
@@ -47,7 +47,8 @@ class LeasePoll:
 
 
 class ExtenderLease:
-    """The extender's Lease, which says whether it books compute: until it does, no plan with shared GPUs is made.
+    """The extender's Lease, which says whether it counts slow-downs by pairs: until it does, no plan with shared GPUs
+    is made.
 
     name: empty: it is not read. changed: called when the answer has changed.
     """
@@ -55,20 +56,20 @@ class ExtenderLease:
     def __init__(self, api: ApiServer, namespace: str, name: str, changed: Callable[[], None]) -> None:
         self._lease = LeasePoll(api, namespace, name) if name else None
         self._changed = changed
-        self.books_compute = not name
+        self.counts_pairs = not name
 
     async def read(self) -> None:
         """Reads the Lease; without an answer, or a holder, what was known stays. Raises nothing of the API."""
         lease = None if self._lease is None else await self._lease.read()
-        found = None if lease is None else signed(lease.raw, names.ANNOTATION_BOOKS_COMPUTE)
-        if found is not None and found != self.books_compute:
-            self.books_compute = found
-            log.info("the extender that leads %s compute", "books" if found else "does not say that it books")
+        found = None if lease is None else signed(lease.raw, names.ANNOTATION_COUNTS_PAIRS)
+        if found is not None and found != self.counts_pairs:
+            self.counts_pairs = found
+            log.info("the extender that leads %s by pairs", "counts" if found else "does not say that it counts")
             self._changed()
 
     def pause(self, usual: float) -> float:
-        """Seconds until the next read; usual: once the extender says that it books compute."""
-        return usual if self.books_compute else min(ASK_AGAIN, usual)
+        """Seconds until the next read; usual: once the extender says that it counts by pairs."""
+        return usual if self.counts_pairs else min(ASK_AGAIN, usual)
 
 
 class RouterLeases:

@@ -77,18 +77,20 @@ class RestoredError(Exception):
 
 @dataclass(eq=False)
 class Observer:
-    """Reads the API for all services. books_compute: whether the extender books compute.
+    """Reads the API for all services. counts_pairs: whether the extender counts slow-downs by pairs.
 
     demand: what is known of a service's load, for what it wants measured. router: that serves a namespace.
+    mps_memory_limit: as of ServiceSnapshot.
     """
 
     _api: ApiServer
     _cache: Cache
     _planning: PlanSettings
     _now: Callable[[], datetime]
-    _books_compute: Callable[[], bool] = lambda: True
+    _counts_pairs: Callable[[], bool] = lambda: True
     demand: Callable[[Key, MetricsQuerySpec | None], Demand | None] = lambda _key, _wanted: None
     router: Callable[[str], RouterFact | None] = lambda _namespace: None
+    mps_memory_limit: bool = True
     interests: Interests = field(default_factory=Interests, init=False)
     unread: set[str] = field(default_factory=set, init=False)
     """Paths of what may be missing and could not be listed at the start."""
@@ -182,7 +184,8 @@ class Observer:
             cut_held=memory.cut_held(clock),
             written=memory.written,
             fence=memory.fence.fenced(clock),
-            books_compute=self._books_compute(),
+            counts_pairs=self._counts_pairs(),
+            mps_memory_limit=self.mps_memory_limit,
             demand=None if outline is None else memory.weighed(self.demand(key, outline.wanted), clock),
             scalers=self._scalers(service, deployments),
             router=self.router(key.namespace),

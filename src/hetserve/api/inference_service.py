@@ -165,8 +165,13 @@ class InferenceServiceSpec(ApiModel):
     )
     sharing: Literal["Shared", "Exclusive"] = Field(
         default="Shared",
-        description="Shared: instances share GPUs with other models within their bookings of memory and compute. "
+        description="Shared: instances share GPUs with other models as far as their profiles were measured. "
         "Exclusive: a whole GPU for each instance, paid whole",
+    )
+    own_copies: Literal["Apart", "Allowed"] = Field(
+        default="Apart",
+        description="Apart: no two instances of the model on one GPU, as they would fail together. Allowed: they share "
+        "one on types whose profile has interference of the model with itself",
     )
     template: dict[str, Any] = Field(
         description="pod template; the container named model (or the only one) receives resources and the device",
@@ -186,7 +191,16 @@ class PlannedInstances(InstanceCount):
         description="how each instance has its GPU; absent: it has none, or declares no compute",
     )
     gpu_compute: int | None = Field(
-        default=None, ge=1, le=100, description="percent of a GPU's compute that each instance books"
+        default=None, ge=1, le=100, description="percent of a GPU's compute that each instance asks for"
+    )
+    gpu_sharing: str | None = Field(
+        default=None,
+        max_length=32_768,
+        description="the terms on which each instance shares its GPU, as its pods' annotation hetserve.io/gpu-sharing "
+        "has them; absent beside gpuCompute: a booking of before slow-downs were counted by pairs",
+    )
+    sharing_mode: Literal["MPS"] | None = Field(
+        default=None, description="MPS: the terms were measured under it; absent: in time-slicing, or there are none"
     )
 
 

@@ -9,15 +9,17 @@ from pydantic import Field
 from hetserve.api.base import ApiModel, ApiObject, Rule
 from hetserve.api.conditions import PlanInputStatus
 from hetserve.api.scalars import Duration, Money, Quantity
+from hetserve.registry.choices import PricedPer
 
 
 class Price(ApiModel):
     """What one instance costs per hour."""
 
     hourly: Money
-    per: Literal["Instance", "GiB"] = Field(
+    per: PricedPer = Field(
         default="Instance",
-        description="Instance: each pod pays the whole price. GiB: per GiB of GPU memory that the pod holds.",
+        description="Instance: each pod pays the whole price. GiB: per GiB of GPU memory that the pod holds. GPU: each "
+        "pod pays the largest share that it takes of a GPU: of its memory, or of the slow-down that it tolerates.",
     )
 
 
@@ -44,9 +46,9 @@ class InstanceTypeSpec(ApiModel):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "self.price.per != 'GiB' || has(self.gpu)",
-            "price.per GiB needs gpu: only a GPU's memory is priced by the GiB",
-            lambda s: s.price.per != "GiB" or s.gpu is not None,
+            "self.price.per == 'Instance' || has(self.gpu)",
+            "price.per GiB and GPU need gpu: only a GPU is priced by its parts",
+            lambda s: s.price.per == "Instance" or s.gpu is not None,
         ),
         Rule(
             "!has(self.maxInstances) || !has(self.minInstances) || self.minInstances <= self.maxInstances",

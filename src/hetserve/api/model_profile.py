@@ -146,9 +146,11 @@ class VariantLatency(ApiModel):
 
 
 class InterferenceEntry(ApiModel):
-    """What an instance of this profile does to another model that serves on the same GPU."""
+    """What an instance of this profile does to another instance that serves on the same GPU."""
 
-    model: DnsLabel = Field(description="the other model, which is slowed")
+    model: DnsLabel = Field(
+        description="the other's model, which is slowed; this profile's own: copies, for spec.ownCopies of services"
+    )
     batch: int = Field(ge=1, le=MAX_BATCH, description="items in the other's queries")
     factor: Factor = Field(
         description="the other's latency while this one serves beside it / its latency alone, for example 1.08"
@@ -183,11 +185,6 @@ class ModelProfileSpec(ApiModel):
             "has(self.computeShare) || !has(self.interference)",
             "interference needs computeShare beside it: measure copies, too",
             lambda s: s.compute_share is not None or s.interference is None,
-        ),
-        Rule(
-            "!has(self.interference) || self.interference.all(e, e.model != self.model)",
-            "interference must name other models: two instances of one model never share a GPU",
-            lambda s: s.interference is None or all(entry.model != s.model for entry in s.interference),
         ),
     )
 

@@ -90,6 +90,8 @@ OF_DRA_DRIVER: Final = f"spec.driver={DRA_DRIVER}"
 """Field selector of NVIDIA's slices."""
 
 ENV_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+ENV_MEMORY_LIMIT: Final = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
+"""What a client of NVIDIA's MPS may allocate, by device ordinal, such as "0=4096M"."""
 NO_DEVICES: Final = "void"
 """With this value NVIDIA's runtime adds no GPU."""
 MODEL_CONTAINER: Final = "model"

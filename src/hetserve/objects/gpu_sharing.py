@@ -10,13 +10,15 @@ agree.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from hetserve.api import names
-from hetserve.base.units import Millionths, format_ratio, parse_ratio
+from hetserve.base.units import Millionths, Percent, format_ratio, parse_ratio
 
 ONE: Final = Millionths(1_000_000)
 LONGEST_TERMS: Final = 32_768
@@ -27,6 +29,8 @@ OTHER_MODELS: Final = "*"
 _FIELDS: Final = ("share", "tolerance", "factors")
 _EXAMPLE: Final = '{"share": "0.57", "tolerance": "1.75", "factors": {"*": "1.2", "bert": "1.08"}}'
 _LARGEST: Final = Millionths(1_000_000 * ONE)
+_MODEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+"""Values of labels: what a pod's model can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +76,38 @@ def slowdowns(tenants: Sequence[Tenant]) -> tuple[Millionths, ...]:
     if len(tenants) < 2:
         return (ONE,) * len(tenants)
     shares = sum(tenant.terms.share for tenant in tenants)
-    added = (sum(other.adds_to(one) for other in tenants if other is not one) for one in tenants)
-    return tuple(Millionths(max(shares, ONE + more)) for more in added)
+    return tuple(Millionths(max(shares, ONE + _added(tenants, at))) for at in range(len(tenants)))
 
 
 def tolerate(tenants: Sequence[Tenant]) -> bool:
     """Whether one GPU may hold these tenants: no slow-down is above its tenant's tolerance."""
     return all(slow <= one.terms.tolerance for slow, one in zip(slowdowns(tenants), tenants, strict=True))
+
+
+def hardest_pressed(tenants: Sequence[Tenant]) -> tuple[int, Millionths]:
+    """(place, slow-down) of the tenant whose slow-down is the most of its tolerance; ties: the first.
+
+    Raises ValueError without tenants.
+    """
+    found = slowdowns(tenants)
+    place = max(range(len(tenants)), key=lambda at: Fraction(found[at], tenants[at].terms.tolerance))
+    return place, found[place]
+
+
+def booked_percent(tenants: Sequence[Tenant]) -> Percent:
+    """How much of what its tenants tolerate a GPU takes, in percent, rounded up: above 100 if they may not share it.
+
+    Of one alone: its share, of its tolerance.
+    """
+    if not tenants:
+        return Percent(0)
+    slow = slowdowns(tenants) if len(tenants) > 1 else (tenants[0].terms.share,)
+    return Percent(max(-(-100 * one // tenant.terms.tolerance) for one, tenant in zip(slow, tenants, strict=True)))
+
+
+def _added(tenants: Sequence[Tenant], at: int) -> int:
+    """What the others add to the times of the tenant at a place."""
+    return sum(other.adds_to(tenants[at]) for place, other in enumerate(tenants) if place != at)
 
 
 def terms_text(terms: SharingTerms) -> str:
@@ -103,6 +132,9 @@ def parse_terms(text: str) -> SharingTerms:
     if not isinstance(factors, dict) or OTHER_MODELS not in factors or len(factors) > MOST_FACTORS + 1:
         most = f"{_named('factors')}must be an object with {OTHER_MODELS!r}, for models not named, and at most"
         raise ValueError(f"{most} {MOST_FACTORS} others")
+    for model in factors:
+        if model != OTHER_MODELS and _MODEL.fullmatch(model) is None:
+            raise ValueError(f"{_named('factors')}{_shown(model)} is no value of label {names.LABEL_MODEL}")
     added = {model: Millionths(_ratio(f"factors.{model}", factor, ONE) - ONE) for model, factor in factors.items()}
     others = added.pop(OTHER_MODELS)
     share, tolerance = _ratio("share", found["share"], 1, ONE), _ratio("tolerance", found["tolerance"], ONE)
@@ -111,7 +143,7 @@ def parse_terms(text: str) -> SharingTerms:
 
 def _ratio(field: str, value: Any, least: int, most: int = _LARGEST) -> Millionths:
     try:
-        ratio = parse_ratio(str(value)[:60])
+        ratio = parse_ratio(value[:60] if isinstance(value, str) else type(value).__name__)
     except ValueError as error:
         raise ValueError(f"{_named(field)}{error}") from None
     if not least <= ratio <= most:

@@ -50,10 +50,12 @@ def dominant_worst_fit(index: GpuIndex, request: GpuRequest, /) -> Numbers:
     """Worst fit by the scarcer resource: the GPU whose scarcer share left, of memory or compute, is largest after it.
 
     One minus that share is the GPU's dominant share (Ghodsi and others, "Dominant Resource Fairness", NSDI 2011). Ties:
-    the most free memory. Where nobody declares compute, memory alone counts, as a share of the GPU's.
+    the most free memory. Where nobody declares compute, memory alone counts, as a share of the GPU's. Of pods on terms
+    it is what is left of their tolerance without the newcomer, less what that takes alone, or nothing.
     """
     memory = ((index.free - request.memory_mib) << _SHARE_BITS) // index.memory
-    compute = ((index.free_compute - request.booked_compute) << _SHARE_BITS) // WHOLE_COMPUTE
+    left = index.free_compute - request.least_compute
+    compute = ((left if request.sharing is None else np.maximum(left, 0)) << _SHARE_BITS) // WHOLE_COMPUTE
     ranks: Numbers = (np.minimum(memory, compute) << MEMORY_BITS) + index.free
     return ranks
 

@@ -89,7 +89,7 @@ def build_problem(
     offers = resolve_offers(service, types, profiles, sharing)
     if isinstance(offers, Unplannable):
         return offers
-    return problem_of(service, offers, world or ClusterFacts(), settings, sharing=sharing, load=load)
+    return problem_of(service, offers, world or ClusterFacts(), settings, load=load)
 
 
 def problem_of(
@@ -98,7 +98,6 @@ def problem_of(
     facts: ClusterFacts,
     settings: PlanSettings,
     *,
-    sharing: SharingRule,
     load: QPS | None = None,
 ) -> Problem | Unplannable:
     """Problem of a service from its resolved offers; as `build_problem`, of whose refusals only LoadUnknown is left."""
@@ -107,13 +106,14 @@ def problem_of(
         load = QPS(spec.load.expected_qps)
     if spec.objective == "MinCost" and load is None:
         return Unplannable(Reason.LOAD_UNKNOWN, _NO_LOAD + (_SET_ONE if spec.scaling is None else _NOT_MEASURED))
-    shares = any(offer.shares for offer in offers.usable)
+    fixed = spec.objective == "MinCost" and spec.scaling is None
+    shares = any(offer.shares or (fixed and offer.own) for offer in offers.usable)
     return Problem(
         service=service.metadata.name,
         objective=spec.objective,
         slo=LatencySlo(parse_duration(spec.slo.latency), float(spec.slo.percentile)),
         mix=declared_mix(service),
-        types=tuple(_option(o, facts.types.get(o.name, TypeFacts()), sharing) for o in offers.usable),
+        types=tuple(_option(o, facts.types.get(o.name, TypeFacts()), fixed=fixed) for o in offers.usable),
         budget=None if spec.budget is None else parse_money(spec.budget.hourly),
         load=load,
         saturation_threshold=settings.saturation_threshold if spec.scaling is None else spec.scaling.saturation_share,
@@ -123,21 +123,23 @@ def problem_of(
         left_out=offers.left_out,
         policy=default_dispatch_policy() if spec.dispatch is None else spec.dispatch.policy,
         planner=spec.planner,
-        unshared=tuple(_option(alone(o), TypeFacts(), sharing) for o in offers.usable) if shares else (),
-        max_slowdown=sharing.max_slowdown if shares else None,
+        unshared=tuple(_option(alone(o), TypeFacts()) for o in offers.usable) if shares else (),
     )
 
 
-def _option(offer: Offer, facts: TypeFacts, sharing: SharingRule) -> TypeOption:
-    """The type as planned: where instances share, every service time is the longest that the bookings allow."""
-    profile = profile_from_spec(offer.profile.spec)
+def _option(offer: Offer, facts: TypeFacts, *, fixed: bool = False) -> TypeOption:
+    """The type as planned: where instances share, every service time is the longest that is tolerated.
+
+    fixed: of a load that is declared and stays, of which alone a tolerance can be the service's own.
+    """
+    profile, slowdown = profile_from_spec(offer.profile.spec), None if offer.gpu is None else offer.gpu.slowdown
     limits = [] if facts.room is None else [facts.running + facts.room]
     if offer.type.spec.max_instances is not None:
         limits.append(offer.type.spec.max_instances)
     return TypeOption(
         name=offer.name,
         price=offer.price,
-        profile=slowed(profile, sharing.max_slowdown / ONE) if offer.shares else profile,
+        profile=profile if slowdown is None else slowed(profile, slowdown / ONE),
         max_instances=min(limits, default=None),
         min_instances=offer.type.spec.min_instances,
         running=facts.running,
@@ -145,6 +147,7 @@ def _option(offer: Offer, facts: TypeFacts, sharing: SharingRule) -> TypeOption:
         demand=offer.demand,
         pool=facts.pool,
         gpu=offer.gpu,
+        own=offer.own if fixed else None,
     )
 
 

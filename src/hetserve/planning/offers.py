@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, Decimal
 
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import MiB, MicroDollarsPerHour, Percent, parse_money, quantity_to_mib, quantity_to_millicpu
-from hetserve.planning.problem import ResourceAmounts, TypeRefusal
-from hetserve.planning.tenancy import GpuDemand, SharingRule, exclusive, gpu_demand
+from hetserve.base.units import MiB, MicroDollarsPerHour, Percent, quantity_to_mib, quantity_to_millicpu
+from hetserve.objects.gpu_sharing import SharingTerms
+from hetserve.planning.prices import UNBOOKED, UnitPrice
+from hetserve.planning.problem import OwnTerms, ResourceAmounts, TypeRefusal
+from hetserve.planning.tenancy import GpuDemand, SharingRule, exclusive, gpu_demand, widest_terms
+from hetserve.profiles import profile_from_spec
 from hetserve.profiles.variants import as_served, mismatch
 
 DEFAULT_NAMESPACE = "default"
@@ -36,7 +38,7 @@ class Offer:
     """One instance type with this model's profile.
 
     profile: as served (`as_served`). price: of one instance, micro-dollars/h. demand: of one instance on its node and
-    one GPU. gpu: how it has its GPU; None on CPU types.
+    one GPU. gpu: how it has its GPU; None on CPU types. own: as of TypeOption.
     """
 
     type: InstanceType
@@ -44,6 +46,7 @@ class Offer:
     price: MicroDollarsPerHour
     demand: ResourceAmounts
     gpu: GpuDemand | None = None
+    own: OwnTerms | None = None
 
     @property
     def name(self) -> str:
@@ -66,13 +69,14 @@ def namespace_of(namespaced: InferenceService | ModelProfile) -> str:
     return namespaced.metadata.namespace or DEFAULT_NAMESPACE
 
 
-def instance_price(instance_type: InstanceType, gpu_memory: MiB | None) -> MicroDollarsPerHour:
-    """Micro-dollars/h of one instance. Per GiB: hourly x MiB / 1024, rounded up once."""
-    hourly = parse_money(instance_type.spec.price.hourly)
-    if instance_type.spec.price.per == "Instance":
-        return hourly
-    price = Decimal(hourly) * Decimal(gpu_memory or 0) / 1024
-    return MicroDollarsPerHour(int(price.to_integral_value(ROUND_CEILING)))
+def instance_price(
+    instance_type: InstanceType,
+    gpu_memory: MiB | None,
+    gpu_compute: Percent = UNBOOKED,
+    terms: SharingTerms | None = None,
+) -> MicroDollarsPerHour:
+    """Micro-dollars/h of one instance that takes this of a GPU; see `UnitPrice`."""
+    return UnitPrice.of(instance_type).instance(gpu_memory or MiB(0), gpu_compute, terms)
 
 
 def resolve_offers(
@@ -179,7 +183,7 @@ def _offer(
     gpu = gpu_demand(service, instance_type, profile, sharing)
     held = MiB(0) if gpu is None else gpu.memory
     needed = held if profile.spec.gpu_memory is None else max(held, quantity_to_mib(profile.spec.gpu_memory))
-    if spec.gpu is not None and spec.price.per == "GiB" and needed > quantity_to_mib(spec.gpu.memory):
+    if spec.gpu is not None and spec.price.per != "Instance" and needed > quantity_to_mib(spec.gpu.memory):
         return TypeRefusal(
             instance_type.metadata.name,
             f"an instance needs {needed} MiB of GPU memory, one {spec.gpu.product} has "
@@ -189,16 +193,18 @@ def _offer(
     cpu, memory = ("0", "0") if host is None else (host.cpu or "0", host.memory or "0")
     compute = Percent(0) if gpu is None else gpu.compute
     demand = ResourceAmounts(quantity_to_millicpu(cpu), quantity_to_mib(memory), held, compute)
-    return Offer(instance_type, profile, instance_price(instance_type, held), demand, gpu)
+    terms, widest = None if gpu is None else gpu.terms, widest_terms(service, instance_type, profile, sharing)
+    wider = None if widest is None else OwnTerms(widest, UnitPrice.of(instance_type), profile_from_spec(profile.spec))
+    return Offer(instance_type, profile, instance_price(instance_type, held, compute, terms), demand, gpu, wider)
 
 
 def alone(offer: Offer) -> Offer:
-    """The same type if each instance had its GPU alone, and paid it whole; an offer that does not share, as it is."""
+    """The same type if each instance had its GPU alone, and paid it whole; an offer that cannot share, as it is."""
     if not offer.shares:
-        return offer
+        return replace(offer, own=None)
     gpu = exclusive(offer.type, "for comparison")
     demand = replace(offer.demand, gpu_memory=gpu.memory, gpu_compute=gpu.compute)
-    return replace(offer, price=instance_price(offer.type, gpu.memory), demand=demand, gpu=gpu)
+    return replace(offer, price=instance_price(offer.type, gpu.memory), demand=demand, gpu=gpu, own=None)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from hetserve.api.conditions import Reason
-from hetserve.base.units import QPS, MicroDollarsPerHour
+from hetserve.base.units import QPS, MicroDollarsPerHour, Millionths
 from hetserve.planning.problem import MOST_REPLICAS, Problem, TypeRefusal
 
 Counts = tuple[tuple[str, int], ...]
@@ -167,6 +167,7 @@ class Plan:
     held_qps: rate that it held. ceiling_qps: no mix within limits and budget holds more. floor_cost: no mix that
     carries the load costs less. flow: how the plan serves `held_qps`, or what it promises untried. prices: what a
     little more is worth. cheaper: the best mix for less, tried or not. sharing: None where no type shares GPUs.
+    tolerances: by type, the slow-downs that the plan counts with instead of the problem's.
     """
 
     reason: str
@@ -192,6 +193,7 @@ class Plan:
     cheaper: EvaluatedConfiguration | None = None
     sharing: SharingComparison | None = None
     provisional: bool = False
+    tolerances: tuple[tuple[str, Millionths], ...] = ()
 
     @property
     def feasible(self) -> bool:

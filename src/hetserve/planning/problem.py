@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
 from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Millionths, Percent, Seconds
 from hetserve.demand import BatchMix
+from hetserve.planning.prices import UnitPrice, largest_share
 from hetserve.planning.tenancy import GpuDemand
 from hetserve.profiles import LatencyProfile
 from hetserve.registry.dispatch_policies import default_dispatch_policy
@@ -48,13 +49,41 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnTerms:
+    """How instances of a type would share GPUs if the service tolerated any slow-down.
+
+    price: of the type. profile: with a GPU for each instance.
+    """
+
+    gpu: GpuDemand
+    price: UnitPrice
+    profile: LatencyProfile
+
+    def at(self, tolerance: Millionths) -> GpuDemand:
+        """What an instance takes of its GPU on a tolerance."""
+        assert self.gpu.terms is not None  # noqa: S101  it shares
+        return replace(self.gpu, terms=replace(self.gpu.terms, tolerance=tolerance))
+
+    def share(self, tolerance: Millionths) -> Fraction:
+        """The largest share of a GPU that it then takes."""
+        gpu = self.at(tolerance)
+        return largest_share(self.price.gpu, gpu.memory, gpu.compute, gpu.terms)
+
+    def cost(self, tolerance: Millionths) -> MicroDollarsPerHour:
+        """Micro-dollars/h of an instance."""
+        gpu = self.at(tolerance)
+        return self.price.instance(gpu.memory, gpu.compute, gpu.terms)
+
+
+@dataclass(frozen=True, slots=True)
 class TypeOption:
     """One instance type as this service may use it.
 
     price: of one instance, micro-dollars/h. max_instances: running ones included: the type's limit or, if smaller, what
     the cluster holds and has room for; None: unknown. min_instances: of a feasible plan. running: the service's
     instances now. demand: of one new instance on its pool. pool: a name; None without a cluster. gpu: how an
-    instance has its GPU; None on CPU types. profile: slowed by the problem's `max_slowdown` where it shares one.
+    instance has its GPU; None on CPU types. profile: slowed by `slowdown` where it shares one. own: of a service that
+    tolerates what its load leaves room for, how it shares then (`planning.tolerances`).
     """
 
     name: str
@@ -67,6 +96,7 @@ class TypeOption:
     demand: ResourceAmounts = ResourceAmounts()
     pool: str | None = None
     gpu: GpuDemand | None = None
+    own: OwnTerms | None = None
 
     @property
     def most(self) -> int:
@@ -77,6 +107,11 @@ class TypeOption:
     def shares(self) -> bool:
         """Whether an instance books a part of a GPU, and its service times are those of a shared one."""
         return self.gpu is not None and self.gpu.shares
+
+    @property
+    def slowdown(self) -> Millionths | None:
+        """Times longer than alone that `profile` is; None where no GPU is shared."""
+        return None if self.gpu is None else self.gpu.slowdown
 
     def launch_charge(self, weight: float) -> int:
         """Micro-dollars that launching one instance weighs: price x lambda x launch time (HetSev, section 4.1)."""
@@ -105,9 +140,9 @@ class Problem:
     for load / threshold (HetSev: 1). launch_weight: HetSev's lambda, per second of launch time. base: a type; None: the
     highest Q_b per dollar. left_out: types that are no options. policy: the dispatch policy that will serve. planner:
     the one that is wanted; None: the objective's default. unshared: the types if each instance had its GPU alone,
-    without facts of the cluster, for what the verdict says of sharing; empty where no type shares. max_slowdown: sigma,
-    or None there. least_total, most_total: bounds on the instances of all types together; None: none. They are
-    MinCost's: planners flow, ilp and greedy keep them, others refuse a problem that has any.
+    without facts of the cluster, for what the verdict says of sharing; empty where no type shares. least_total,
+    most_total: bounds on the instances of all types together; None: none. They are MinCost's: planners flow, ilp and
+    greedy keep them, others refuse a problem that has any.
     """
 
     service: str
@@ -125,7 +160,6 @@ class Problem:
     policy: str = field(default_factory=default_dispatch_policy)
     planner: str | None = None
     unshared: tuple[TypeOption, ...] = field(default=())
-    max_slowdown: Millionths | None = None
     least_total: int = 0
     most_total: int | None = None
 

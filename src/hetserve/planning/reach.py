@@ -36,7 +36,7 @@ def most_within_reach(problem: Problem, *, quick: bool = False) -> Plan:
 
     if problem.objective != "MinCost":
         raise ValueError(f"objective {problem.objective}: what is within reach is asked for MinCost")
-    asked = replace(problem, objective="MaxThroughput", load=None, planner=JUDGE, unshared=(), max_slowdown=None)
+    asked = replace(problem, objective="MaxThroughput", load=None, planner=JUDGE, unshared=())
     made = guarded(asked, JUDGE, lambda: checked(asked, plan_most(asked, quick=quick)))
     return _of_load(problem, made) if made.feasible else made
 

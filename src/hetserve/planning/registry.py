@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from hetserve.api.conditions import Reason
+from hetserve.base.units import Millionths
 from hetserve.extras import install_hint
 from hetserve.planning.check import violations
 from hetserve.planning.plan import Counts, Evaluator, Plan, Trial, infeasible
 from hetserve.planning.problem import Problem
 from hetserve.planning.sharing import with_sharing
+from hetserve.planning.tolerances import with_tolerances
 from hetserve.planning.validate import problem_error, unattainable
 from hetserve.registry.members import load
 from hetserve.registry.planners import PLANNERS, PlannerMember, evaluating
@@ -37,7 +39,14 @@ def plan(
         raise ValueError(f"planner {name!r} is unknown; there are: {', '.join(PLANNERS.names)}")
     if evaluate is not None and not PLANNERS[name].evaluates:
         raise ValueError(f"planner {name} tries nothing; those that do: {', '.join(evaluating())}")
-    return guarded(problem, name, lambda: _weighed(problem, _made(PLANNERS[name], problem, evaluate, seed, quick)))
+    member = PLANNERS[name]
+
+    def decide() -> Plan:
+        own = _tolerances(member, problem, seed, quick)
+        made = _tolerant(problem, own, lambda asked: _made(member, asked, evaluate, seed, quick))
+        return _weighed(with_tolerances(problem, dict(made.tolerances)), made)
+
+    return guarded(problem, name, decide)
 
 
 def guarded(problem: Problem, planner: str, decide: Callable[[], Plan]) -> Plan:
@@ -82,6 +91,28 @@ def trial(problem: Problem, counts: Counts) -> Trial:
     if judge is None:
         raise ValueError(f"planner {problem.planned_by} tries nothing")
     return cast("Callable[[Problem, Counts], Trial]", load(judge))(problem, counts)
+
+
+def _tolerances(member: PlannerMember, problem: Problem, seed: int | None, quick: bool) -> Mapping[str, Millionths]:
+    """Of planners that try their plans: others keep more in hand than one instance has at its own tolerance."""
+    if member.judge is None or not any(option.own for option in problem.types):
+        return {}
+    from hetserve.planning.flow.tolerance import own_tolerances  # noqa: PLC0415  as planners are loaded when asked
+
+    return own_tolerances(problem, seed, quick=quick)
+
+
+def _tolerant(problem: Problem, own: Mapping[str, Millionths], decide: Callable[[Problem], Plan]) -> Plan:
+    """The plan where types have tolerances of the service's own, as far as one instance of them is in it.
+
+    Where trials that prove find that one does not carry the load, the type is planned as if it had none.
+    """
+    made = decide(with_tolerances(problem, own))
+    many = {name for name, count in made.counts if count > 1} if made.feasible else own.keys()
+    if many & own.keys():
+        return _tolerant(problem, {name: s for name, s in own.items() if name not in many}, decide)
+    counts = dict(made.counts)
+    return dataclasses.replace(made, tolerances=tuple(sorted((name, s) for name, s in own.items() if counts[name])))
 
 
 def _made(member: PlannerMember, problem: Problem, evaluate: Evaluator | None, seed: int | None, quick: bool) -> Plan:

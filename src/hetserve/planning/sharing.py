@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from typing import Final
 
 from hetserve.api.conditions import Reason
-from hetserve.base.units import QPS
+from hetserve.base.units import QPS, format_ratio
 from hetserve.planning.formatting import money_text, qps_text
 from hetserve.planning.plan import Plan, RankedConfiguration, SharingComparison, summary
 from hetserve.planning.problem import Problem, TypeOption
@@ -36,6 +38,7 @@ def with_sharing(problem: Problem, made: Plan, decide: Decide) -> Plan:
     found = compare_sharing(problem, made, decide)
     if made.feasible:
         said = [] if found is None else [comparison_text(found, is_cost=_is_cost(made, problem))]
+        said += shared_notes(problem, made)
         return replace(made, sharing=found, verdict="; ".join([made.verdict, *said, *alone_notes(problem)]))
     more = "".join(f"; {text}" for text in (*_remedy(found), *alone_notes(problem)))
     return replace(made, sharing=found, message=made.message + more, verdict=made.verdict + more)
@@ -108,6 +111,24 @@ def _remedy(found: SharingComparison | None) -> tuple[str, ...]:
         return ()
     side = f"{summary(found.exclusive.counts)}, {money_text(found.exclusive.cost)}"
     return (f"with a GPU for each instance there is a plan ({side}): set spec.sharing to Exclusive",)
+
+
+def shared_notes(problem: Problem, made: Plan) -> list[str]:
+    """What an instance of each type that shares pays of a GPU, and what the service tolerates of its own.
+
+    Whole GPUs depend on the neighbours: `hetserve simulate --together` counts them.
+    """
+    whole, counts, own = {o.name: o.price for o in problem.unshared}, dict(made.counts), dict(made.tolerances)
+    notes = []
+    for option in problem.types:
+        if option.shares and counts[option.name]:
+            share = Fraction(option.price, whole[option.name])
+            note = f"{option.name} pays {math.ceil(100 * share) / 100:.2f} of a GPU each"
+            if option.name in own:
+                widest = format_ratio(own[option.name])
+                note += f", and takes at most {widest} times its time alone: so one still carries the load"
+            notes.append(note)
+    return notes
 
 
 def alone_notes(problem: Problem) -> tuple[str, ...]:

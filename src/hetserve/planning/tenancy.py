@@ -11,18 +11,22 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import MiB, Millionths, Percent, quantity_to_mib
-from hetserve.profiles.sharing import WHOLE, NotShareableError, compute_share
+from hetserve.objects.gpu_sharing import SharingTerms
+from hetserve.profiles.sharing import BOOKED_SLOWDOWN, WHOLE, ComputeShare, NotShareableError, compute_share
 
-DEFAULT_MAX_SLOWDOWN: Final = Millionths(1_250_000)
+DEFAULT_MAX_SLOWDOWN: Final = Millionths(1_750_000)
 """Sigma of an installation that sets none."""
+WIDEST: Final = Millionths(10**12)
+"""More than any query is slowed by."""
 MEASURE: Final = "measure it: docs/how-to-measure-sharing.md"
 
 
 class Tenancy(StrEnum):
     """WHOLE: all memory of a GPU, as the type is priced by the instance, or the profile has no gpuMemory.
 
-    SHARED: a booking of memory and compute. EXCLUSIVE: one whole GPU by count, paid whole. UNDECLARED: memory alone, as
-    before compute was booked: only what already runs so, and nothing is promised beside it.
+    SHARED: a part of a GPU's memory, and of its time on stated terms. EXCLUSIVE: one whole GPU by count, paid whole.
+    UNDECLARED: memory alone, as before compute was booked: only what already runs so, and nothing is promised beside
+    it.
     """
 
     WHOLE = "Whole"
@@ -35,31 +39,50 @@ class Tenancy(StrEnum):
 class GpuDemand:
     """What one instance takes of its GPU.
 
-    memory: MiB; all of the GPU's if exclusive. compute: booked percent; 0: none is declared. why: why an instance of a
-    shared service does not share.
+    memory: MiB; all of the GPU's if exclusive. compute: percent that the pod asks for; 100 beside terms; 0: none is
+    declared. why: why an instance of a shared service does not share. terms: of an instance that shares; None where it
+    does not, and of recorded plans that book a percentage of compute. mps: whether the terms were measured under MPS.
+    copies: whether instances of the service may share a GPU with each other.
     """
 
     tenancy: Tenancy
     memory: MiB
     compute: Percent = Percent(0)
     why: str = ""
+    terms: SharingTerms | None = None
+    mps: bool = False
+    copies: bool = False
 
     @property
     def shares(self) -> bool:
-        """Whether it books a part of a GPU."""
+        """Whether it takes a part of a GPU."""
         return self.tenancy is Tenancy.SHARED
+
+    @property
+    def slowdown(self) -> Millionths | None:
+        """Times longer than alone that an instance may take, and is planned to; None where it does not share."""
+        if not self.shares:
+            return None
+        return BOOKED_SLOWDOWN if self.terms is None else self.terms.tolerance
 
 
 @dataclass(frozen=True, slots=True)
 class SharingRule:
-    """max_slowdown: sigma. undeclared: instance types on which the service has instances that declare no compute.
+    """How instances of a service may share GPUs, by what is set, and what its recorded plan has.
 
-    booked: percent by instance type, that instances of the service book already.
+    max_slowdown: sigma. undeclared: instance types on which the service has instances that declare no compute.
+    by_percent: as plans booked compute before slow-downs were counted by pairs.
+
+    By instance type: booked, recorded: percent of compute and terms of the recorded plan, which stay where there is no
+    measurement any more. tolerances: the service's own instead of sigma.
     """
 
     max_slowdown: Millionths = DEFAULT_MAX_SLOWDOWN
     undeclared: Collection[str] = ()
     booked: Mapping[str, Percent] = field(default_factory=dict)
+    recorded: Mapping[str, SharingTerms] = field(default_factory=dict)
+    tolerances: Mapping[str, Millionths] = field(default_factory=dict)
+    by_percent: bool = False
 
 
 def gpu_demand(
@@ -76,22 +99,56 @@ def gpu_demand(
     if profile.spec.gpu_memory is None:
         why = f"ModelProfile {profile.metadata.name} has no gpuMemory; set it to share GPUs"
         return GpuDemand(Tenancy.WHOLE, quantity_to_mib(gpu.memory), why=why)
-    return _shared(instance_type, profile, quantity_to_mib(profile.spec.gpu_memory), rule)
+    return _in_part(service, instance_type, profile, rule)
 
 
-def _shared(instance_type: InstanceType, profile: ModelProfile, memory: MiB, rule: SharingRule) -> GpuDemand:
-    measured, name = compute_share(profile.spec), profile.metadata.name
+def _in_part(
+    service: InferenceService, instance_type: InstanceType, profile: ModelProfile, rule: SharingRule
+) -> GpuDemand:
+    """Of an instance that needs a part of the GPU's memory."""
+    memory, measured = quantity_to_mib(profile.spec.gpu_memory or "0"), compute_share(profile.spec)
     if measured is None:
-        why = f"ModelProfile {name} has no computeShare; {MEASURE}"
-        if booked := rule.booked.get(instance_type.metadata.name):
-            return GpuDemand(Tenancy.SHARED, memory, booked, why)
-        if instance_type.metadata.name in rule.undeclared:
-            return GpuDemand(Tenancy.UNDECLARED, memory, why=why)
-        return exclusive(instance_type, why)
+        return _unmeasured(instance_type, profile, memory, rule)
     try:
-        return GpuDemand(Tenancy.SHARED, memory, measured.booking(rule.max_slowdown))
+        if rule.by_percent:
+            return GpuDemand(Tenancy.SHARED, memory, measured.booking())
+        tolerance = rule.tolerances.get(instance_type.metadata.name, rule.max_slowdown)
+        return _on_terms(service, memory, measured, tolerance)
     except NotShareableError as error:
-        return exclusive(instance_type, f"ModelProfile {name}: {error}")
+        return exclusive(instance_type, f"ModelProfile {profile.metadata.name}: {error}")
+
+
+def widest_terms(
+    service: InferenceService, instance_type: InstanceType, profile: ModelProfile, rule: SharingRule
+) -> GpuDemand | None:
+    """What an instance takes of a GPU if the service tolerates any slow-down; None where that cannot be chosen.
+
+    As on CPU types, of whole GPUs and of what is not measured, and where percentages are booked.
+    """
+    spec, measured = profile.spec, compute_share(profile.spec)
+    alone = instance_type.spec.gpu is None or instance_type.spec.price.per == "Instance"
+    if alone or service.spec.sharing == "Exclusive" or spec.gpu_memory is None or measured is None or rule.by_percent:
+        return None
+    return _on_terms(service, quantity_to_mib(spec.gpu_memory), measured, WIDEST)
+
+
+def _unmeasured(instance_type: InstanceType, profile: ModelProfile, memory: MiB, rule: SharingRule) -> GpuDemand:
+    """What already runs stays as it is; all else has its GPU alone."""
+    kind, why = instance_type.metadata.name, f"ModelProfile {profile.metadata.name} has no computeShare; {MEASURE}"
+    if terms := rule.recorded.get(kind):
+        return GpuDemand(Tenancy.SHARED, memory, WHOLE, why, terms)
+    if booked := rule.booked.get(kind):
+        return GpuDemand(Tenancy.SHARED, memory, booked, why)
+    if kind in rule.undeclared:
+        return GpuDemand(Tenancy.UNDECLARED, memory, why=why)
+    return exclusive(instance_type, why)
+
+
+def _on_terms(service: InferenceService, memory: MiB, measured: ComputeShare, tolerance: Millionths) -> GpuDemand:
+    """Raises NotShareableError as `ComputeShare.terms`."""
+    copies = service.spec.own_copies == "Allowed" and measured.measures_copies
+    terms = measured.terms(tolerance, copies=copies)
+    return GpuDemand(Tenancy.SHARED, memory, WHOLE, terms=terms, mps=measured.mode == "MPS", copies=copies)
 
 
 def exclusive(instance_type: InstanceType, why: str) -> GpuDemand:

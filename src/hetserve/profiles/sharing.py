@@ -1,4 +1,4 @@
-"""Compute shares and interference, and the booking that keeps a GPU within the greatest slow-down.
+"""Compute shares and interference, and the terms on which they let an instance share a GPU.
 
 While it serves, an instance is slowed by at most max(sum of u, 1 + sum of (f - 1)): u are the compute shares of all
 that serve on its GPU, f the factors that its neighbours inflict. Shares and factors are integer millionths, so that no
@@ -13,10 +13,13 @@ from typing import Final
 
 from hetserve.api.model_profile import ModelProfileSpec
 from hetserve.base.units import Millionths, Percent, format_ratio, parse_ratio
+from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.registry.choices import SharingMode
 
 ONE: Final = Millionths(1_000_000)
 WHOLE: Final = Percent(100)
+BOOKED_SLOWDOWN: Final = Millionths(1_250_000)
+"""Sigma of recorded plans that book a percentage of a GPU's compute."""
 STEP: Final = 5
 """Bookings are multiples of this many percent: few distinct sizes leave fewer gaps."""
 
@@ -27,7 +30,7 @@ side by side: what 90 % of HetSev's pairs stay below (its Figure 3)."""
 
 
 class NotShareableError(ValueError):
-    """No booking keeps the limit: the instance can only run alone on its GPU."""
+    """Nobody can be beside the instance: it can only run alone on its GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +44,61 @@ class Interference:
 
 @dataclass(frozen=True, slots=True)
 class ComputeShare:
-    """What a profile says of sharing: share of the GPU's compute while it serves, and what it does to others."""
+    """What a profile says of sharing: share of the GPU's compute while it serves, and what it does to others.
+
+    model: the profile's own, of which copies may be among the neighbours that were measured.
+    """
 
     share: Millionths
     mode: SharingMode
     interference: tuple[Interference, ...] = ()
+    model: str = ""
 
     @property
     def greatest_factor(self) -> Millionths:
-        """The mode's UNMEASURED_FACTOR where no neighbour was measured."""
-        return max((entry.factor for entry in self.interference), default=UNMEASURED_FACTOR[self.mode])
+        """On other models; the mode's UNMEASURED_FACTOR where none was measured."""
+        factors = (entry.factor for entry in self.interference if entry.model != self.model)
+        return max(factors, default=UNMEASURED_FACTOR[self.mode])
 
-    def booking(self, max_slowdown: Millionths) -> Percent:
-        """See `compute_booking`."""
+    @property
+    def measures_copies(self) -> bool:
+        """Whether it says what the model does to another instance of itself."""
+        return any(entry.model == self.model for entry in self.interference)
+
+    def terms(self, tolerance: Millionths, *, copies: bool = False) -> SharingTerms:
+        """Terms of an instance that may take `tolerance` times as long as alone.
+
+        Of each neighbour the greatest factor of all its batches counts, of one that was not measured the greatest of
+        all other models. copies: instances of its own model may be beside it, which is named then. Raises
+        NotShareableError as `check_terms`.
+        """
+        check_slowdown(tolerance, "tolerance")
+        others, factors = self.greatest_factor, dict[str, Millionths]()
+        for entry in self.interference:
+            if copies or entry.model != self.model:
+                factors[entry.model] = max(entry.factor, factors.get(entry.model, ONE))
+        worth = {model: f for model, f in factors.items() if f < others or model == self.model}
+        named = tuple((model, Millionths(f - ONE)) for model, f in sorted(worth.items()))
+        terms = SharingTerms(self.share, tolerance, Millionths(others - ONE), named)
         try:
-            return compute_booking(self.share, self.greatest_factor, max_slowdown)
+            check_terms(terms)
         except NotShareableError as error:
             if self.interference:
                 raise
-            counted = f"under {self.mode} it then counts as {format_ratio(self.greatest_factor)}"
-            raise NotShareableError(f"{error}; no interference is measured, and {counted}: measure it") from None
+            unmeasured = f"no interference is measured, which counts so under {self.mode}: measure it"
+            raise NotShareableError(f"{error}; {unmeasured}") from None
+        return terms
+
+    def booking(self) -> Percent:
+        """Percent of compute as plans recorded it before slow-downs were counted by pairs; see `compute_booking`."""
+        return compute_booking(self.share, self.greatest_factor, BOOKED_SLOWDOWN)
+
+    def fits(self, booked: Percent) -> bool:
+        """Whether a booking of compute that a plan recorded is enough for what is measured."""
+        try:
+            return self.booking() <= booked
+        except NotShareableError:
+            return False
 
 
 def compute_share(spec: ModelProfileSpec) -> ComputeShare | None:
@@ -68,7 +106,17 @@ def compute_share(spec: ModelProfileSpec) -> ComputeShare | None:
     if spec.compute_share is None or spec.sharing_mode is None:
         return None
     entries = tuple(Interference(e.model, e.batch, parse_ratio(e.factor)) for e in spec.interference or ())
-    return ComputeShare(parse_ratio(spec.compute_share), spec.sharing_mode, entries)
+    return ComputeShare(parse_ratio(spec.compute_share), spec.sharing_mode, entries, spec.model)
+
+
+def check_terms(terms: SharingTerms) -> None:
+    """Raises NotShareableError where no neighbour that tolerates as much can be beside an instance with these terms."""
+    least = ONE + min((terms.others, *(h for _, h in terms.named)))
+    if terms.share >= terms.tolerance:
+        share = format_ratio(terms.share)
+        raise NotShareableError(f"computeShare {share}: leaves nothing of {_limit_of(terms.tolerance)}")
+    if least > terms.tolerance:
+        raise NotShareableError(f"interference factor {format_ratio(least)}: is above {_limit_of(terms.tolerance)}")
 
 
 def parse_max_slowdown(text: str, field: str = "sharing.maxSlowdown") -> Millionths:
@@ -80,7 +128,7 @@ def parse_max_slowdown(text: str, field: str = "sharing.maxSlowdown") -> Million
         value = parse_ratio(text)
     except ValueError as error:
         raise ValueError(f"{field}: {error}") from None
-    _check_max_slowdown(value, field)
+    check_slowdown(value, field)
     return value
 
 
@@ -97,12 +145,9 @@ def compute_booking(share: Millionths, factor: Millionths, max_slowdown: Million
         raise ValueError(f"computeShare {_text(share)}: must be above 0 and at most 1, for example 0.57")
     if factor < ONE:
         raise ValueError(f"interference factor {_text(factor)}: must be at least 1, for example 1.08")
-    _check_max_slowdown(max_slowdown, "sharing.maxSlowdown")
+    check_slowdown(max_slowdown, "sharing.maxSlowdown")
     if factor > max_slowdown:
-        raise NotShareableError(
-            f"interference factor {format_ratio(factor)}: is above the greatest slow-down "
-            f"{format_ratio(max_slowdown)}; set spec.sharing of the service to Exclusive, or raise sharing.maxSlowdown"
-        )
+        raise NotShareableError(f"interference factor {format_ratio(factor)}: is above {_limit_of(max_slowdown)}")
     if max_slowdown == ONE:
         return WHOLE
     steps = WHOLE // STEP
@@ -114,7 +159,13 @@ def _ceil(dividend: int, divisor: int) -> int:
     return -(-dividend // divisor)
 
 
-def _check_max_slowdown(value: int, field: str) -> None:
+def _limit_of(tolerance: Millionths) -> str:
+    raised = "set spec.sharing of the service to Exclusive, or raise sharing.maxSlowdown"
+    return f"the greatest slow-down {format_ratio(tolerance)}; {raised}"
+
+
+def check_slowdown(value: int, field: str) -> None:
+    """Raises ValueError for a slow-down below 1. field: that has it."""
     if value < ONE:
         raise ValueError(f"{field}: {_text(value)} must be at least 1, for example 1.25")
 

@@ -16,7 +16,7 @@ from functools import cached_property
 from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import GpuSpec
-from hetserve.base.units import MiB, MicroDollarsPerHour, parse_duration, quantity_to_mib
+from hetserve.base.units import MiB, MicroDollarsPerHour, Millionths, parse_duration, quantity_to_mib
 from hetserve.demand import declared_mix
 from hetserve.planning.offers import instance_price, namespace_of
 from hetserve.planning.rates import RateEstimate, rate_estimate
@@ -186,14 +186,16 @@ class ServiceRate:
         mine = [p for p in mine if namespace_of(p) == place]
         if len(mine) != 1 or mismatch(spec.model, mine[0]):
             return None
+        slowdown = self._slowdown(name)
         profile = profile_from_spec(as_served(spec.model, mine[0]).spec)
-        return slowed(profile, self._snapshot.settings.max_slowdown / ONE) if self._shares(name) else profile
+        return profile if slowdown is None else slowed(profile, slowdown / ONE)
 
-    def _shares(self, name: str) -> bool:
+    def _slowdown(self, name: str) -> Millionths | None:
         offer = self._decision.offers.get(name)
         if offer is not None:
-            return offer.shares
-        return any(p.instance_type == name and p.gpu_memory and not p.whole_gpu for p in self._snapshot.pods)
+            return None if offer.gpu is None else offer.gpu.slowdown
+        shares = any(p.instance_type == name and p.gpu_memory and not p.whole_gpu for p in self._snapshot.pods)
+        return self._snapshot.settings.max_slowdown if shares else None
 
 
 def in_the_way(

@@ -71,7 +71,8 @@ class ServiceSnapshot:
     held: seconds until a Deployment or the address may be repaired; cut_held: the same for what restores the budget.
     written: what we last applied to Deployments, as far as remembered.
     fence: what must be written before a Deployment is changed; None if nobody else can write.
-    books_compute: whether the extender books the compute that pods declare.
+    counts_pairs: whether the extender counts the slow-downs of pods that share a GPU by pairs.
+    mps_memory_limit: whether instances that share a GPU under MPS have their memory limited.
     demand: the measured load; None: the service has no spec.metrics.
     scalers: HorizontalPodAutoscalers of its Deployments.
     router: which serves its namespace; None: none does. address: the Service of its name, read live where it is
@@ -95,7 +96,8 @@ class ServiceSnapshot:
     cut_held: Mapping[str, float] = field(default_factory=dict)
     written: Mapping[str, str] = field(default_factory=dict)
     fence: Fenced | None = None
-    books_compute: bool = True
+    counts_pairs: bool = True
+    mps_memory_limit: bool = True
     demand: Demand | None = None
     scalers: tuple[ScalerFact, ...] = ()
     router: RouterFact | None = None

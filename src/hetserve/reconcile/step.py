@@ -146,7 +146,7 @@ def _moved(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings) ->
     """Towards the plan that is followed; else within the budget, unless the user wants what runs kept."""
     if not decision.is_followed:
         return _Work(_cut(snapshot, decision, held) if decision.shrinks else NextWrite())
-    manifests = _manifests(decision)
+    manifests = _manifests(decision, memory_limit=snapshot.mps_memory_limit)
     if isinstance(manifests, str):
         cut = NextWrite() if decision.is_new else _cut(snapshot, decision, held)
         return _Work(replace(cut, template_refusal=manifests))
@@ -162,11 +162,14 @@ def _moved(snapshot: ServiceSnapshot, decision: PlanDecision, held: Holdings) ->
     return _Work(_cut_first(snapshot, decision, held, work), targets, stage)
 
 
-def _manifests(decision: PlanDecision) -> dict[str, Json] | str:
+def _manifests(decision: PlanDecision, *, memory_limit: bool) -> dict[str, Json] | str:
     """Deployments of the plan by type, without replicas; or why the template cannot be used."""
     assert decision.service is not None  # noqa: S101  a plan that is followed was made for a service that can be read
     try:
-        return {name: desired_deployment(decision.service, decision.offers[name]) for name in decision.counts}
+        return {
+            name: desired_deployment(decision.service, decision.offers[name], memory_limit=memory_limit)
+            for name in decision.counts
+        }
     except TemplateError as error:
         return str(error)
 

@@ -32,6 +32,9 @@ FitKind = Literal["auto", "linear", "table"]
 """`auto`: whichever the samples support."""
 FIT_KINDS: Final[tuple[FitKind, ...]] = get_args(FitKind)
 
+PricedPer = Literal["Instance", "GiB", "GPU"]
+"""What an InstanceType's hourly price is for."""
+
 SharingMode = Literal["TimeSlicing", "MPS"]
 """How a GPU runs several processes; without MPS their kernels take turns and do not overlap."""
 SHARING_MODES: Final[tuple[SharingMode, ...]] = get_args(SharingMode)

@@ -20,8 +20,7 @@ from hetserve.placement.decision.decide import decide
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
-from hetserve.planning.tenancy import DEFAULT_MAX_SLOWDOWN
-from hetserve.profiles.sharing import compute_share
+from hetserve.profiles.sharing import BOOKED_SLOWDOWN, compute_booking, compute_share
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 
 BOOKED: Final = {"resnet50": 50, "inception-v3": 50, "ssd-resnet50": 45, "transformer": 40}
@@ -50,4 +49,7 @@ def test_the_samples_hold_no_more_t4s_than_that() -> None:
     (t4,) = [each for each in manifests.types if each.metadata.name == "hetsev-t4"]
     assert t4.spec.max_instances == MOST
     shares = {each.spec.model: compute_share(each.spec) for each in manifests.profiles}
-    assert {model: share and share.booking(DEFAULT_MAX_SLOWDOWN) for model, share in shares.items()} == BOOKED
+    assert {
+        model: share and compute_booking(share.share, share.greatest_factor, BOOKED_SLOWDOWN)
+        for model, share in shares.items()
+    } == BOOKED

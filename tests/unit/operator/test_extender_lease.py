@@ -6,7 +6,7 @@ from collections import deque
 
 import pytest
 
-from hetserve.api.names import ANNOTATION_BOOKS_COMPUTE
+from hetserve.api.names import ANNOTATION_COUNTS_PAIRS
 from hetserve_operator.watch.leases import ASK_AGAIN, ExtenderLease
 from hetserve_shell.kube.client import MERGE_PATCH
 from hetserve_shell.leader.elector import Elector
@@ -38,23 +38,23 @@ class Scene:
             await scheduler.step()
             self.now += 0.5
         if books:
-            annotations = {ANNOTATION_BOOKS_COMPUTE: scheduler.lease.identity}
+            annotations = {ANNOTATION_COUNTS_PAIRS: scheduler.lease.identity}
             patch = {"metadata": {"annotations": annotations}}
             await self.api.request("PATCH", PATH, body=patch, content_type=MERGE_PATCH)
 
     async def look(self) -> bool:
         await self.lease.read()
-        return self.lease.books_compute
+        return self.lease.counts_pairs
 
 
-async def test_a_leader_that_books_compute_says_so_and_one_of_before_does_not() -> None:
+async def test_a_leader_that_counts_pairs_says_so_and_one_of_before_does_not() -> None:
     scene = Scene()
     assert not await scene.look(), "nobody has said anything yet"
     await scene.takes(scene.scheduler("new"), books=True)
     assert await scene.look()
     assert (scene.changes, scene.lease.pause(60.0)) == (1, 60.0)
     await scene.takes(scene.scheduler("old"), books=False)
-    assert scene.api.objects[PATH]["metadata"]["annotations"] == {ANNOTATION_BOOKS_COMPUTE: "new"}
+    assert scene.api.objects[PATH]["metadata"]["annotations"] == {ANNOTATION_COUNTS_PAIRS: "new"}
     assert not await scene.look(), "the word of an earlier leader counts for an older one that has taken over"
     assert (scene.changes, scene.lease.pause(60.0)) == (2, ASK_AGAIN)
     await scene.takes(scene.scheduler("newer"), books=True)

@@ -17,14 +17,18 @@ from sharing_scene import (
     NAME,
     PROFILE,
     SERVICE,
+    SHARING,
     add_another_of_before,
+    annotated,
     asked,
     counts,
     left_by_the_version_before,
     measure,
+    on_terms,
     per_gib,
     pods,
     sim_with,
+    terms,
 )
 from testing.builders import instance_type
 from testing.cluster import gpu_pod
@@ -33,16 +37,12 @@ from testing.scenes import GPU_TYPE
 
 Json = dict[str, Any]
 KEY = Key("default", "rm2")
-SHARED_GPU = {MEMORY: "6144", COMPUTE: "40"}
+SHARED_GPU = {MEMORY: "6144", COMPUTE: "100"}
 
 
 def asked_by(pod: Json) -> Json:
     limits: Json = pod["spec"]["containers"][0]["resources"]["limits"]
     return limits
-
-
-def booked(compute: int) -> Json:
-    return {"instanceType": GPU_TYPE, "count": 2, "sharing": "Shared", "gpuCompute": compute}
 
 
 async def converged(share: str | None, **scene: Any) -> SimulatedOperator:
@@ -52,10 +52,10 @@ async def converged(share: str | None, **scene: Any) -> SimulatedOperator:
     return sim
 
 
-async def test_a_measured_service_books_memory_and_compute_and_the_plan_says_so() -> None:
+async def test_a_measured_service_shares_on_terms_and_the_plan_says_so() -> None:
     sim = await converged("0.5")
-    assert asked(sim) == SHARED_GPU
-    assert counts(sim) == [booked(40)]
+    assert (asked(sim), annotated(sim)) == (SHARED_GPU, terms("0.5"))
+    assert counts(sim) == [on_terms("0.5")]
     assert sim.condition("SharingUnmeasured")["reason"] == "SharingMeasured"
     assert sim.condition("SharingKept")["reason"] == "WithinBookings"
 
@@ -74,7 +74,7 @@ async def test_a_new_service_on_an_unmeasured_profile_has_whole_gpus_until_it_is
     measure(sim, "0.5")
     await sim.converge()
     assert asked(sim) == SHARED_GPU
-    assert counts(sim) == [{**booked(40), "count": 5}], "the same money buys shares of more GPUs"
+    assert counts(sim) == [on_terms("0.5", 5)], "the same money buys shares of more GPUs"
     assert sim.condition("SharingUnmeasured")["status"] == "False"
     assert sim.condition("Ready")["status"] == "True"
 
@@ -105,14 +105,14 @@ async def test_an_exclusive_service_has_and_pays_whole_gpus_whatever_was_measure
     assert "spec.sharing is Exclusive" in sim.condition("ProfileReady")["message"]
 
 
-async def test_a_factor_that_no_booking_keeps_makes_instances_exclusive_and_the_status_says_why() -> None:
+async def test_a_factor_that_nobody_tolerates_makes_instances_exclusive_and_the_status_says_why() -> None:
     sim = sim_with("0.5", budget="0.8")
-    entry = {"model": "other", "batch": 8, "factor": "1.3"}
+    entry = {"model": "other", "batch": 8, "factor": "1.8"}
     sim.edit(PROFILE, lambda profile: profile["spec"].update(interference=[entry]))
     await sim.converge()
     assert asked(sim) == {GPU: "1"}
     assert sim.condition("SharingUnmeasured")["status"] == "False", "it was measured"
-    assert "interference factor 1.3: is above the greatest slow-down 1.25" in sim.condition("ProfileReady")["message"]
+    assert "interference factor 1.8: is above the greatest slow-down 1.75" in sim.condition("ProfileReady")["message"]
 
 
 async def test_under_mps_a_factor_that_nobody_measured_is_said_to_be_a_default() -> None:
@@ -124,7 +124,7 @@ async def test_under_mps_a_factor_that_nobody_measured_is_said_to_be_a_default()
     assert asked(sim) == {GPU: "1"}
     why = sim.condition("ProfileReady")["message"]
     assert "interference factor 1.18: is above the greatest slow-down 1.1" in why
-    assert "no interference is measured, and under MPS it then counts as 1.18: measure it" in why
+    assert "no interference is measured, which counts so under MPS: measure it" in why
 
 
 @pytest.mark.parametrize("budget", ["0.8", "0.3"])
@@ -165,7 +165,7 @@ async def test_instances_of_before_an_upgrade_are_rolled_when_they_are_measured(
     measure(sim, "0.5")
     await sim.converge()
     assert asked(sim) == SHARED_GPU
-    assert counts(sim) == [booked(40)]
+    assert counts(sim) == [on_terms("0.5")]
     assert sim.condition("SharingUnmeasured")["status"] == "False"
     assert sim.condition("Ready")["status"] == "True"
 
@@ -190,20 +190,20 @@ async def test_instances_without_a_record_keep_their_template_too() -> None:
     assert (sim.api.objects[DEPLOYMENT]["spec"]["template"], pods(sim)) == (before, there)
 
 
-async def test_a_smaller_booking_changes_no_template_while_the_counts_stay() -> None:
+async def test_looser_terms_change_no_template_while_the_counts_stay() -> None:
     sim = await converged("0.5")
     there = pods(sim)
     measure(sim, "0.2")
     await sim.converge()
-    assert asked(sim) == SHARED_GPU
+    assert (asked(sim), annotated(sim)) == (SHARED_GPU, terms("0.5"))
     assert pods(sim) == there, "instances were restarted to free room that nobody promised"
-    assert counts(sim) == [booked(40)]
+    assert counts(sim) == [on_terms("0.5")]
     sim.restart()
     await sim.converge()
     assert pods(sim) == there
 
 
-async def test_a_larger_booking_is_rolled_out_one_instance_at_a_time_within_the_budget() -> None:
+async def test_a_larger_share_is_rolled_out_one_instance_at_a_time_within_the_budget() -> None:
     sim = await converged("0.5")
     measure(sim, "0.8")
     for _ in range(20):
@@ -213,8 +213,8 @@ async def test_a_larger_booking_is_rolled_out_one_instance_at_a_time_within_the_
         paid = parse_money(sim.condition("WithinBudget")["message"].split()[3])
         assert paid <= 300_000 + 144_000, "more than one pod terminates beside its successor"
     await sim.converge()
-    assert asked(sim) == {MEMORY: "6144", COMPUTE: "65"}
-    assert counts(sim) == [booked(65)]
+    assert (asked(sim), annotated(sim)) == (SHARED_GPU, terms("0.8"))
+    assert counts(sim) == [on_terms("0.8")]
     assert sim.condition("Ready")["status"] == "True"
 
 
@@ -266,7 +266,7 @@ async def test_a_service_measured_before_its_neighbours_keeps_what_runs_until_th
     await sim.converge()
     for name in ("rm2", "abc"):
         assert sim.condition("Ready", name)["status"] == "True"
-        assert sim.service(name)["status"]["plan"]["counts"] == [booked(40)]
+        assert sim.service(name)["status"]["plan"]["counts"] == [on_terms("0.5")]
 
 
 @pytest.mark.parametrize("change", ["a larger share", "a whole GPU"])
@@ -279,14 +279,15 @@ async def test_what_runs_stays_where_its_successor_would_find_no_place(change: s
             phase="Running",
             node=f"g{number}",
             gpu="0",
-            compute=60,
+            compute=100,
             memory_mib=1024,
         )
+        raw["metadata"]["annotations"][SHARING] = terms("0.5", "1.1")
         sim.api.put(f"/api/v1/namespaces/default/pods/other-{number}", {"apiVersion": "v1", "kind": "Pod", **raw})
     await sim.converge()
     there = pods(sim)
     if change == "a larger share":
-        measure(sim, "0.8")
+        measure(sim, "0.65")
     else:
         sim.edit(SERVICE, lambda s: s["spec"].update(sharing="Exclusive"))
     await sim.converge()
@@ -298,53 +299,62 @@ async def test_what_runs_stays_where_its_successor_would_find_no_place(change: s
         sim.api.remove(f"/api/v1/namespaces/default/pods/other-{number}")
     await sim.converge()
     assert sim.condition("Ready")["status"] == "True"
-    assert asked(sim) == ({MEMORY: "6144", COMPUTE: "65"} if change == "a larger share" else {GPU: "1"})
+    assert asked(sim) == (SHARED_GPU if change == "a larger share" else {GPU: "1"})
 
 
-async def test_a_changed_plan_books_what_is_measured_now() -> None:
+async def test_a_changed_plan_has_the_terms_that_are_measured_now() -> None:
     sim = await converged("0.5")
     measure(sim, "0.2")
     await sim.converge()
     sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.5"))
     await sim.converge()
-    assert counts(sim) == [{**booked(20), "count": 3}]
-    assert asked(sim) == {MEMORY: "6144", COMPUTE: "20"}
+    assert counts(sim) == [on_terms("0.2", 3)]
+    assert annotated(sim) == terms("0.2")
 
 
-async def test_a_booking_that_somebody_made_smaller_in_the_record_is_made_right() -> None:
+@pytest.mark.parametrize("edited", [terms("0.1"), terms("0.5", "9"), "nonsense"])
+async def test_terms_that_somebody_made_looser_in_the_record_are_made_right(edited: str) -> None:
     sim = await converged("0.5")
     there = pods(sim)
-    sim.edit(SERVICE, lambda s: s["status"]["plan"]["counts"][0].update(gpuCompute=5))
+    sim.edit(SERVICE, lambda s: s["status"]["plan"]["counts"][0].update(gpuSharing=edited))
     await sim.converge()
-    assert (counts(sim), asked(sim), pods(sim)) == ([booked(40)], SHARED_GPU, there)
+    assert (counts(sim), annotated(sim), pods(sim)) == ([on_terms("0.5")], terms("0.5"), there)
 
 
-async def test_the_greatest_slow_down_changes_the_booking() -> None:
+@pytest.mark.parametrize("sigma", [1_250_000, 2_500_000])
+async def test_a_recorded_plan_keeps_its_tolerance_where_the_installation_sets_another(sigma: int) -> None:
     sim = await converged("0.5")
-    sim.settings = sim.settings.__class__(max_slowdown=2_000_000)  # type: ignore[arg-type]
+    there, plan = pods(sim), sim.service()["status"]["plan"]
+    sim.settings = sim.settings.__class__(max_slowdown=sigma)  # type: ignore[arg-type]
     sim.restart()
     await sim.converge()
-    assert counts(sim) == [booked(40)], "a smaller one is kept"
-    sim.settings = sim.settings.__class__(max_slowdown=1_000_000)  # type: ignore[arg-type]
-    sim.restart()
+    assert (pods(sim), sim.service()["status"]["plan"]) == (there, plan)
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.5"))
     await sim.converge()
-    assert counts(sim) == [booked(100)]
+    assert counts(sim) == [on_terms("0.5", 3, tolerance=str(sigma / 1_000_000).rstrip("0"))]
 
 
 def neighbour(sim: SimulatedOperator, **given: Any) -> str:
     """Binds a pod of another model beside the first instance; returns its path."""
     first = next(pod for _, pod in sim.cluster.pods() if pod["metadata"]["labels"].get("hetserve.io/service"))
     beside = {"node": first["spec"]["nodeName"], "gpu": first["metadata"]["annotations"]["hetserve.io/gpu"]}
+    sharing = given.pop("sharing", None)
     raw = gpu_pod("old", model="other", phase="Running", **beside, **given)
+    raw["metadata"]["annotations"] |= {} if sharing is None else {SHARING: sharing}
     sim.api.put("/api/v1/namespaces/default/pods/old", {"apiVersion": "v1", "kind": "Pod", **raw})
     return "/api/v1/namespaces/default/pods/old"
 
 
 @pytest.mark.parametrize(
     ("given", "reason", "words"),
-    [({}, "UndeclaredNeighbour", "beside default/old"), ({"compute": 65}, "OverBooked", "booked by 105 %")],
+    [
+        ({}, "UndeclaredNeighbour", "beside default/old"),
+        ({"compute": 5}, "OverBooked", "booked by 105 %"),
+        ({"compute": 100, "sharing": terms("0.6", "1")}, "OverBooked", "booked by 110 %"),
+        ({"compute": 100, "sharing": terms("0.5", "2", "1.9")}, "OverBooked", "booked by 109 %"),
+    ],
 )
-async def test_a_gpu_shared_past_the_bookings_withdraws_the_promise_until_the_pod_is_gone(
+async def test_a_gpu_shared_past_what_is_tolerated_withdraws_the_promise_until_the_pod_is_gone(
     given: Json, reason: str, words: str
 ) -> None:
     sim = await converged("0.5")
@@ -364,41 +374,41 @@ async def test_a_gpu_shared_past_the_bookings_withdraws_the_promise_until_the_po
     assert sim.condition("Ready")["message"] == "all 2 instances are ready"
 
 
-async def test_a_neighbour_within_the_bookings_is_no_news() -> None:
+async def test_a_neighbour_that_is_tolerated_is_no_news() -> None:
     sim = await converged("0.5")
-    neighbour(sim, compute=60)
+    neighbour(sim, compute=100, sharing=terms("0.9", "1.75", "1.75"))
     await sim.converge()
     assert sim.condition("SharingKept")["status"] == "True"
 
 
-async def test_no_plan_with_bookings_is_made_before_the_extender_books_compute() -> None:
+async def test_no_plan_with_shared_gpus_is_made_before_the_extender_counts_pairs() -> None:
     sim = sim_with("0.5")
-    sim.cluster.books_compute = False
+    sim.cluster.counts_pairs = False
     await sim.converge()
     planned = sim.condition("Planned")
     assert (planned["status"], planned["reason"]) == ("False", "ComputeNotBooked")
     assert sim.replicas() == {}
-    sim.cluster.books_compute = True
+    sim.cluster.counts_pairs = True
     await sim.converge()
     assert (asked(sim), sim.condition("Ready")["status"]) == (SHARED_GPU, "True")
 
 
 async def test_what_runs_stays_while_an_upgraded_operator_waits_for_the_extender() -> None:
     sim = left_by_the_version_before()
-    sim.cluster.books_compute = False
+    sim.cluster.counts_pairs = False
     measure(sim, "0.5")
     there, before = pods(sim), copy.deepcopy(sim.api.objects[DEPLOYMENT])
     await sim.converge()
     assert (pods(sim), sim.api.objects[DEPLOYMENT]) == (there, before)
     assert sim.condition("Planned")["reason"] == "ComputeNotBooked"
-    sim.cluster.books_compute = True
+    sim.cluster.counts_pairs = True
     await sim.converge()
     assert (asked(sim), sim.condition("Ready")["status"]) == (SHARED_GPU, "True")
 
 
-async def test_a_plan_with_bookings_is_kept_up_while_an_older_extender_leads() -> None:
+async def test_a_plan_with_shared_gpus_is_kept_up_while_an_older_extender_leads() -> None:
     sim = await converged("0.5")
-    sim.cluster.books_compute = False
+    sim.cluster.counts_pairs = False
     sim.api.remove(DEPLOYMENT)
     await sim.converge()
     assert (asked(sim), sim.replicas()) == (SHARED_GPU, {NAME: 2})
@@ -422,5 +432,5 @@ async def test_after_a_rollback_and_an_upgrade_instances_declare_compute_again()
     assert asked(sim) == {MEMORY: "6144"}, "not rolled back, so this shows nothing"
     sim.restart()
     await sim.converge()
-    assert (asked(sim), counts(sim)) == (SHARED_GPU, [booked(40)])
+    assert (annotated(sim), counts(sim)) == (terms("0.5"), [on_terms("0.5")])
     assert sim.condition("Ready")["status"] == "True"

@@ -6,16 +6,20 @@ from itertools import combinations
 
 import pytest
 
-from hetserve.base.units import MiB, Percent
+from hetserve.base.units import MiB, Millionths, Percent
+from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.placement.decision.refusals import NodeRefusal, RefusalKind
 from hetserve.placement.decision.wording import refusal_text, waits_for_other_model
 from hetserve.placement.ledger.bookings import Cause
 from hetserve.placement.pods.requests import GpuRequest, GpuSelector
 
+TERMS = SharingTerms(Millionths(570_000), Millionths(1_750_000))
 SHARED = GpuRequest("u", "ns", "p", MiB(4096), model="m")
 REQUESTS = {
     "shared": SHARED,
     "with compute": GpuRequest("u", "ns", "p", MiB(4096), model="m", compute=Percent(40)),
+    "on terms": GpuRequest("u", "ns", "p", MiB(4096), model="m", compute=Percent(100), sharing=TERMS),
+    "two on terms": GpuRequest("u", "ns", "p", MiB(4096), model="m", gpus=2, compute=Percent(100), sharing=TERMS),
     "two": GpuRequest("u", "ns", "p", MiB(4096), model="m", gpus=2),
     "of a product": GpuRequest("u", "ns", "p", MiB(1), selector=GpuSelector(products=("free same model",))),
     "whole": GpuRequest("u", "ns", "p", MiB(0), whole=True),
@@ -26,7 +30,8 @@ OF_OTHER_TYPES = (
     "node(s) had untolerated taint {team: free}",
     "node(s) were unschedulable",
 )
-NO_ROOM = (RefusalKind.NO_ROOM, RefusalKind.NO_COMPUTE, RefusalKind.UNDECLARED)
+NO_ROOM = (RefusalKind.NO_ROOM, RefusalKind.NO_COMPUTE, RefusalKind.NO_TOLERANCE, RefusalKind.UNDECLARED)
+SLOW = "on GPU 0 of node n0 a pod of model ns/free would take 1.9 times as long as alone and tolerates 1.75"
 
 
 def said(*reasons: str) -> str:
@@ -38,7 +43,8 @@ def said(*reasons: str) -> str:
 
 def text(kind: RefusalKind, request: GpuRequest) -> str:
     cause = Cause.DEVICE_PLUGIN if kind is RefusalKind.CLOSED else None
-    return refusal_text(NodeRefusal(kind, request, ("n",), 3, cause, ("same", "model free")))
+    message = SLOW if kind is RefusalKind.NO_TOLERANCE else ""
+    return refusal_text(NodeRefusal(kind, request, ("n",), 3, cause, ("same", "model free"), message=message))
 
 
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)

@@ -8,12 +8,24 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import Reason
-from hetserve.planning import ClusterFacts, Plan, Pool, Problem, ResourceAmounts, TypeFacts, build_problem, plan
+from hetserve.base.units import Millionths
+from hetserve.planning import (
+    ClusterFacts,
+    Plan,
+    PlanSettings,
+    Pool,
+    Problem,
+    ResourceAmounts,
+    TypeFacts,
+    build_problem,
+    plan,
+)
 from hetserve.planning.sharing import alone_notes
 from hetserve.planning.tenancy import SharingRule
 from testing.planning import inference_service, instance_type, model_profile
 
 GPUS = {"t4": ("0.024", "Tesla-T4", "15360Mi", "40ms"), "v100": ("0.191", "Tesla-V100", "32768Mi", "20ms")}
+TIGHT = PlanSettings(max_slowdown=Millionths(1_250_000))
 MEASURED = {"computeShare": "0.5", "sharingMode": "TimeSlicing"}
 
 
@@ -26,7 +38,7 @@ def asked(measured: tuple[str, ...] = ("t4", "v100"), facts: ClusterFacts | None
     ]
     least = {"objective": "MinCost", "budget": None, "planner": "ilp"}
     load = {"expectedQPS": 60, "batchSizes": [{"batch": 1, "weight": 1}]}
-    built = build_problem(inference_service(**{**least, "load": load, **spec}), types, profiles, facts)
+    built = build_problem(inference_service(**{**least, "load": load, **spec}), types, profiles, facts, settings=TIGHT)
     assert isinstance(built, Problem), built
     return built
 
@@ -70,7 +82,7 @@ def test_where_memory_is_the_whole_gpu_sharing_costs() -> None:
     types = [instance_type("t4", "0.024", per="GiB", gpu=_gpu("t4"))]
     profiles = [model_profile("m", "t4", gpuMemory="15Gi", latency=_latency("t4"), **MEASURED)]
     service = inference_service(objective="MinCost", budget=None, planner="ilp", load={"expectedQPS": 60})
-    built = build_problem(service, types, profiles)
+    built = build_problem(service, types, profiles, settings=TIGHT)
     assert isinstance(built, Problem)
     assert "sharing costs 0.36 $/h: exclusive 3xt4, 1.08 $/h; shared 4xt4, 1.44 $/h" in plan(built).verdict
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import Millionths, format_ratio, parse_ratio
+from hetserve.base.units import Millionths, Percent, format_ratio, parse_ratio
+from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.profiles.sharing import (
     NotShareableError,
     compute_booking,
@@ -108,7 +111,50 @@ def test_a_profile_says_what_was_measured() -> None:
     assert measured is not None
     assert (measured.share, measured.mode) == (571_000, "MPS")
     assert measured.greatest_factor == 1_120_000
-    assert measured.booking(Millionths(1_250_000)) == 50
+    assert [measured.fits(Percent(booked)) for booked in (45, 50, 100)] == [False, True, True]
+
+
+def test_terms_name_whom_an_instance_slows_less_than_others() -> None:
+    """Of the batches of one model the greatest factor counts, of a model that was not measured the greatest of all."""
+    entries = [{"model": "ncf", "batch": b, "factor": f} for b, f in ((4, "1.08"), (8, "1.12"))]
+    entries += [{"model": "wnd", "batch": 4, "factor": "1"}, {"model": "dlrm", "batch": 4, "factor": "1.2"}]
+    measured = compute_share(profile(computeShare="0.571", sharingMode="MPS", interference=entries).spec)
+    assert measured is not None
+    named = (("ncf", Millionths(120_000)), ("wnd", Millionths(0)))
+    assert measured.terms(Millionths(1_750_000)) == SharingTerms(
+        Millionths(571_000), Millionths(1_750_000), Millionths(200_000), named
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "factors", "tolerance", "why"),
+    [
+        (
+            "1",
+            ("1",),
+            1_000_000,
+            "computeShare 1: leaves nothing of the greatest slow-down 1; set ",
+        ),
+        ("0.3", ("1.8", "1.9"), 1_750_000, "interference factor 1.8: is above the greatest slow-down 1.75; set "),
+        ("0.3", (), 1_170_000, "no interference is measured, which counts so under MPS: measure it"),
+    ],
+)
+def test_an_instance_that_nobody_can_be_beside_has_no_terms(
+    share: str, factors: tuple[str, ...], tolerance: int, why: str
+) -> None:
+    entries = [{"model": f"m{k}", "batch": 4, "factor": factor} for k, factor in enumerate(factors)]
+    more: dict[str, object] = {"interference": entries} if entries else {}
+    measured = compute_share(profile(computeShare=share, sharingMode="MPS", **more).spec)
+    assert measured is not None
+    with pytest.raises(NotShareableError, match=re.escape(why)):
+        measured.terms(Millionths(tolerance))
+
+
+def test_a_tolerance_below_one_is_refused() -> None:
+    measured = compute_share(profile(computeShare="0.5", sharingMode="MPS").spec)
+    assert measured is not None
+    with pytest.raises(ValueError, match=r"tolerance: 0\.999999 must be at least 1, for example 1\.25"):
+        measured.terms(Millionths(999_999))
 
 
 def test_a_profile_without_a_share_is_unmeasured_not_zero() -> None:

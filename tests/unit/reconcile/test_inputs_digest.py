@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hetserve.base.units import MicroDollarsPerHour, Millionths, Seconds
+from hetserve.base.units import MicroDollarsPerHour, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning import Problem, build_problem
 from hetserve.planning.problem import LatencySlo
@@ -28,7 +28,7 @@ def declared(**spec: Any) -> Problem:
 
 MOST = declared()
 LEAST = declared(objective="MinCost", budget=None, load=LOAD)
-SHARING = replace(LEAST, unshared=LEAST.types, max_slowdown=Millionths(1_250_000))
+SHARING = replace(LEAST, unshared=LEAST.types)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,14 +34,18 @@ def asked_document(problem: Problem, effort: SimulationEffort) -> dict[str, Any]
 
 
 def tenancy_document(problem: Problem) -> dict[str, Any]:
-    """maxSlowdown: null where no type shares a GPU. types: on GPUs; gpuCompute in percent, 0: none is booked."""
+    """maxSlowdown: the greatest of all types; null where none shares a GPU.
+
+    types: on GPUs; gpuCompute in percent, 0: none is declared; slowdown: null of a type that does not share.
+    """
     return {
-        "maxSlowdown": _ratio(problem.max_slowdown),
+        "maxSlowdown": _ratio(max(_slowdowns(problem), default=None)),
         "types": {
             option.name: {
                 "tenancy": option.gpu.tenancy.value,
                 "gpuMemoryMiB": option.gpu.memory,
                 "gpuCompute": option.gpu.compute,
+                "slowdown": _ratio(option.gpu.slowdown),
                 **({"why": option.gpu.why} if option.gpu.why else {}),
             }
             for option in problem.types
@@ -68,8 +72,11 @@ def tenancy_lines(problem: Problem) -> list[tuple[str, str]]:
     told = [_text(option) for option in problem.types]
     if all(option.gpu is None or option.gpu.tenancy is Tenancy.WHOLE for option in problem.types):
         return []
-    slowed = "" if problem.max_slowdown is None else f"; service times x {_ratio(problem.max_slowdown)} where shared"
-    return [("gpus", "; ".join(text for text in told if text) + slowed)]
+    return [("gpus", "; ".join(text for text in told if text))]
+
+
+def _slowdowns(problem: Problem) -> list[Millionths]:
+    return [option.slowdown for option in problem.types if option.slowdown is not None]
 
 
 def _text(option: TypeOption) -> str:
@@ -77,7 +84,8 @@ def _text(option: TypeOption) -> str:
     if gpu is None:
         return ""
     if gpu.tenancy is Tenancy.SHARED:
-        return f"{option.name}: shared, {gpu.memory} MiB and {gpu.compute} % of one"
+        booked = "" if gpu.terms is not None else f" and {gpu.compute} %"
+        return f"{option.name}: shared, {gpu.memory} MiB{booked} of one, service times x {_ratio(gpu.slowdown)}"
     if gpu.tenancy is Tenancy.UNDECLARED:
         return f"{option.name}: shared without a booking, {gpu.memory} MiB of one"
     return f"{option.name}: one for each instance"

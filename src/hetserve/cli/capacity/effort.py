@@ -170,7 +170,7 @@ service_options = values.options(
         "--max-slowdown",
         metavar="FACTOR",
         callback=values.max_slowdown,
-        help="Most that sharing a GPU may multiply a service time by, and what plans count with; default: 1.25, as of "
+        help="Most that sharing a GPU may multiply a service time by, and what plans count with; default: 1.75, as of "
         "the chart (sharing.maxSlowdown).",
     ),
 )

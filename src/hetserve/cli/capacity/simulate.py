@@ -23,6 +23,7 @@ from hetserve.cli.output.terminal import Block, grid
 from hetserve.dispatch import Policy
 from hetserve.planning import Problem, plan, summary
 from hetserve.planning.formatting import latency_text, money_text, qps_text
+from hetserve.planning.tolerances import with_tolerances
 from hetserve.registry.joining_policies import JOINING_POLICIES
 from hetserve.simulation.report import Decile, RunReport
 from hetserve.simulation.stability import Backlog, grows, growth_text
@@ -209,7 +210,7 @@ def _simulate(
 ) -> Simulated:
     name, model, offered = service.metadata.name, service.spec.model.name, options["rate"]
     policy = policy_of(service, given, options["policy"])
-    counts = configuration(name, given, options["counts"])
+    given, counts = configuration(name, given, options["counts"])
     chosen = serving.policy_for(policy, given, counts)
     if offered is not None:
         effort = serving.long_enough(given, offered, effort, serving.MOST_AT_A_RATE)
@@ -223,17 +224,17 @@ def _simulate(
     return Simulated(name, model, given, counts, chosen, effort, found.reports, found.ceiling, found=found)
 
 
-def configuration(name: str, problem: Problem, held: dict[str, int] | None) -> dict[str, int]:
-    """Instances per type: as given, else of the default plan. Raises NotPlannedError."""
+def configuration(name: str, problem: Problem, held: dict[str, int] | None) -> tuple[Problem, dict[str, int]]:
+    """Instances per type: as given, else of the default plan; and the problem as planned. Raises NotPlannedError."""
     known = [option.name for option in problem.types]
     if held is not None:
         for unknown in sorted(set(held) - set(known)):
             refuse(f"--counts {unknown}: no such instance type for {name}; there are: {', '.join(known)}")
-        return {type_name: held.get(type_name, 0) for type_name in known}
+        return problem, {type_name: held.get(type_name, 0) for type_name in known}
     decided = plan(problem)
     if not decided.feasible:
         raise NotPlannedError(str(decided.reason), decided.message)
-    return dict(decided.counts)
+    return with_tolerances(problem, dict(decided.tolerances)), dict(decided.counts)
 
 
 def document(result: Simulated) -> dict[str, Any]:

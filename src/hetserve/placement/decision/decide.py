@@ -134,8 +134,9 @@ def decide(
     if not explain and (found := _best_anywhere(index, request, offered, ranks)) is not None:
         return PlacementDecision(request, *found, (), policy)
     masks = Masks.of(index, request, offered)
-    best, second = best_two(index, masks.fits, ranks, request.gpus)
-    refused = refusals(index, request, offered, masks) if best is None or explain else ()
+    best, second = best_two(index, _fitting(index, request, masks, ranks), ranks, request.gpus)
+    told = best is None or explain
+    refused = refusals(index, request, offered, masks.settled(index, request)) if told else ()
     chosen, runner_up = _offer(index, best, request), _offer(index, second, request)
     return PlacementDecision(request, chosen, runner_up, refused, policy)
 
@@ -145,7 +146,7 @@ def feasible(
 ) -> tuple[tuple[str, ...], tuple[NodeRefusal, ...]]:
     """(offered nodes that can take the request, in that order; why the others cannot)."""
     index = index.narrowed_to(offered)
-    masks = Masks.of(index, request, offered)
+    masks = Masks.of(index, request, offered).settled(index, request)
     if not isinstance(offered, tuple):
         offered = tuple(offered)
     able = np.append(index.on_node(masks.fits) >= request.gpus, False)
@@ -160,7 +161,7 @@ def fits(index: GpuIndex, request: GpuRequest, nodes: Mask | None = None) -> boo
     """Whether `decide` would find GPUs on the nodes (None: all)."""
     if not request.whole and request.memory_mib > index.free.max(initial=0):
         return False
-    able = index.on_node(Masks.of(index, request, None).fits) >= request.gpus
+    able = index.on_node(Masks.of(index, request, None).settled(index, request).fits) >= request.gpus
     return bool((able if nodes is None else able & nodes).any())
 
 
@@ -173,7 +174,8 @@ def scores(
     """
     index = index.narrowed_to(offered)
     ranks = rank_of(request.policy or policy)(index, request)
-    nodes, places = node_order(index, Masks.of(index, request, offered).fits, ranks, request.gpus)
+    masks = Masks.of(index, request, offered).settled(index, request)
+    nodes, places = node_order(index, masks.fits, ranks, request.gpus)
     last = int(places[-1]) if len(places) else 0
     step = max(last, MAX_SCORE - 1)
     by_row = np.zeros(len(index.nodes) + 1, dtype=np.int64)
@@ -187,11 +189,27 @@ def _best_anywhere(
     """The best two of the cluster if both are offered; else None. Faster than a look at each offered node."""
     if 2 * len(offered) < len(index.nodes):
         return None
-    rows = best_two(index, Masks.of(index, request, None).fits, ranks, request.gpus)
+    fitting = _fitting(index, request, Masks.of(index, request, None), ranks)
+    rows = best_two(index, fitting, ranks, request.gpus)
     best, second = (_offer(index, found, request) for found in rows)
     if best is None or best.node not in offered or (second is not None and second.node not in offered):
         return None
     return best, second
+
+
+def _fitting(index: GpuIndex, request: GpuRequest, masks: Masks, ranks: Numbers) -> Mask:
+    """GPUs that fit: all, or, of one GPU on terms, the best two at least; pairs are read from the best rank on."""
+    if request.sharing is None or request.gpus > 1 or not masks.unread.any():
+        return masks.settled(index, request).fits
+    _, second = best_two(index, masks.fits, ranks, 1)
+    left = np.where(masks.unread & (ranks >= (0 if second is None else ranks[second[0]])), ranks, -1)
+    fits, found = masks.fits.copy(), 0
+    while found < 2 and left[row := int(left.argmax())] >= 0:
+        left[row] = -1
+        if index.tolerates(row, request):
+            fits[row] = True
+            found += 1
+    return fits
 
 
 def _offer(index: GpuIndex, rows: Rows | None, request: GpuRequest) -> GpuOffer | None:

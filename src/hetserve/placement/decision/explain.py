@@ -8,12 +8,21 @@ from dataclasses import dataclass
 
 from hetserve.api import names
 from hetserve.base.units import MiB, Percent
+from hetserve.objects.gpu_sharing import Tenant, tolerate
 from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.decision.wording import closed_text, few
-from hetserve.placement.ledger.bookings import Booking, Cause, GpuUse, booked_compute, free_compute, pod_name
+from hetserve.placement.ledger.bookings import (
+    Booking,
+    Cause,
+    GpuUse,
+    free_compute,
+    pod_name,
+    tenants,
+    too_slow_text,
+)
 from hetserve.placement.ledger.inventory import Gpu
 from hetserve.placement.ledger.ledger import Ledger
-from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, Sharing
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +104,37 @@ def _not_shared(others: Sequence[Booking], free: MiB, request: GpuRequest) -> It
 
 def _compute(others: Sequence[Booking], request: GpuRequest) -> Iterator[GpuReason]:
     """Why the compute that others on a GPU declare, or do not declare, is in the way."""
+    apart = [other for other in others if other.request.kind is not request.kind]
+    for kind in sorted({other.request.kind for other in apart}, key=list(Sharing).index):
+        here = [other for other in apart if other.request.kind is kind]
+        yield GpuReason("undeclared", f"{_names(here)} there {_unlike(kind, request)}")
+    if request.sharing is not None:
+        yield from () if apart else _slowdown(others, request.tenant(request.sharing))
+        return
     wanted = request.compute or Percent(0)
-    apart = [other for other in others if (other.request.compute is None) != (request.compute is None)]
-    if apart:
-        says = "declares no compute, and shares only with pods that declare none"
-        if not wanted:
-            says = f"declares compute, and this pod declares none: name {names.RESOURCE_GPU_COMPUTE}"
-        yield GpuReason("undeclared", f"{_names(apart)} there {says}")
-    free = WHOLE_COMPUTE - booked_compute(others)
+    free = WHOLE_COMPUTE - sum(other.request.booked_compute for other in others if other.request.sharing is None)
     if free < wanted:
         there = f"{free} percent free" if free >= 0 else f"over-booked by {-free} percent"
         yield GpuReason("compute", f"{wanted - free} percent of compute short: {there}, {wanted} percent wanted")
+
+
+def _unlike(kind: Sharing, request: GpuRequest) -> str:
+    """How pods of another kind count their compute, and what this pod would need."""
+    if kind is Sharing.UNDECLARED:
+        return "declares no compute, and shares only with pods that declare none"
+    if request.compute is None:
+        return f"declares compute, and this pod declares none: name {names.RESOURCE_GPU_COMPUTE}"
+    if kind is Sharing.PAIRED:
+        return f"{kind.value}, and this pod does not"
+    return f"declares compute without annotation {names.ANNOTATION_GPU_SHARING}, by which this pod shares"
+
+
+def _slowdown(others: Sequence[Booking], newcomer: Tenant) -> Iterator[GpuReason]:
+    """Whose slow-down beside a newcomer on terms is above what it tolerates."""
+    there = [*(tenants(others) or ()), newcomer]
+    who = [*(pod_name(booking.request) for booking in others), "this pod"]
+    if not tolerate(there):
+        yield GpuReason("slowdown", too_slow_text(who, there, "would take"))
 
 
 def _names(bookings: Iterable[Booking]) -> str:

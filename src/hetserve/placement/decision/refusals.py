@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
 import numpy as np
 
-from hetserve.placement.ledger.bookings import Cause, first_cause
+from hetserve.api import names
+from hetserve.objects.gpu_sharing import Tenant
+from hetserve.placement.ledger.bookings import Cause, first_cause, too_slow_text
 from hetserve.placement.ledger.index import GpuIndex, Mask
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.values import value
 
 
 class RefusalKind(Enum):
-    """The conditions in the order in which they are tried; then nodes without GPUs, and those that somebody else
-    gives, of which nothing else is said.
+    """The conditions in the order in which they are tried, the last two of pods without and with terms; then nodes
+    without GPUs, and those that somebody else gives, of which nothing else is said.
     """
 
     TOO_FEW_GPUS = "too-few-gpus"
@@ -29,14 +31,22 @@ class RefusalKind(Enum):
     NO_ROOM = "no-room"
     UNDECLARED = "undeclared"
     NO_COMPUTE = "no-compute"
+    NO_TOLERANCE = "too-much-slowdown"
     NO_GPU = "no-gpu"
     UNREADABLE_INVENTORY = "unreadable-inventory"
     REFUSED = "refused"
 
 
 _KINDS: Final = tuple(RefusalKind)
-_CLOSED, _NO_GPU, _UNREADABLE = map(
-    _KINDS.index, (RefusalKind.CLOSED, RefusalKind.NO_GPU, RefusalKind.UNREADABLE_INVENTORY)
+_CLOSED, _NO_COMPUTE, _NO_TOLERANCE, _NO_GPU, _UNREADABLE = map(
+    _KINDS.index,
+    (
+        RefusalKind.CLOSED,
+        RefusalKind.NO_COMPUTE,
+        RefusalKind.NO_TOLERANCE,
+        RefusalKind.NO_GPU,
+        RefusalKind.UNREADABLE_INVENTORY,
+    ),
 )
 _NOTHING: Final = len(_KINDS)
 _NAMED: Final = 3
@@ -46,9 +56,11 @@ _NAMED: Final = 3
 class NodeRefusal:
     """Nodes that cannot take a request, all for one reason.
 
-    `most`: of kinds NO_ROOM and NO_COMPUTE, MiB or percent free on one GPU for a request of one shared GPU, else GPUs
-    of one node. `cause`, `names`, `more`: of kind CLOSED, its first resources or pods and the number of others.
-    `message`: of kind REFUSED, who gives the GPUs and what to do about it; `names`, `more`: of which nodes.
+    `most`: of kinds NO_ROOM and NO_COMPUTE, MiB or percent free on one GPU for a request of one shared GPU, else, and
+    of kind NO_TOLERANCE, GPUs of one node. `cause`, `names`, `more`: of kind CLOSED, its first resources or pods and
+    the number of others. `names`: of kind UNDECLARED, the annotation by which pods share and the request does not.
+    `message`: of kind REFUSED, who gives the GPUs and what to do about it; `names`, `more`: of which nodes; of kind
+    NO_TOLERANCE for one GPU, who would be slowed down too much on the GPU that comes nearest.
     """
 
     kind: RefusalKind
@@ -72,9 +84,11 @@ class Masks:
     roomy: Mask
     """With the memory, or idle."""
     alike: Mask
-    """With pods that declare compute if the request does, else with none such."""
+    """With pods that count their compute as the request does."""
     fits: Mask
     """With the compute."""
+    unread: Mask
+    """Of which the factors of pairs decide: `settled` reads them."""
 
     @classmethod
     def of(cls, index: GpuIndex, request: GpuRequest, offered: Sequence[str] | None) -> Masks:
@@ -84,11 +98,20 @@ class Masks:
         usable = selected & index.usable
         if request.whole:
             idle = usable & index.idle
-            return cls(selected, usable, usable, idle, idle, idle)
+            return cls(selected, usable, usable, idle, idle, idle, index.none)
         eligible = index.without_model(usable, request)
         roomy = eligible & (index.free >= request.memory_mib)
         alike = index.of_its_kind(roomy, request)
-        return cls(selected, usable, eligible, roomy, alike, index.with_compute(alike, request))
+        return cls(selected, usable, eligible, roomy, alike, *index.with_compute(alike, request))
+
+    def settled(self, index: GpuIndex, request: GpuRequest) -> Masks:
+        """The masks with every GPU read."""
+        if request.sharing is None or not self.unread.any():
+            return self
+        fits = self.fits.copy()
+        for row in np.flatnonzero(self.unread).tolist():
+            fits[row] = index.tolerates(row, request)
+        return replace(self, fits=fits, unread=index.none)
 
 
 def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks: Masks) -> tuple[NodeRefusal, ...]:
@@ -118,13 +141,34 @@ def _refusal(
         first, more = _first({one.name for one in closing if one.cause is at and one.name})
         return NodeRefusal(RefusalKind.CLOSED, request, nodes, cause=at, names=first, more=more)
     kind = _KINDS[at]
-    return NodeRefusal(kind, request, nodes, _most(index, request, masks, kind))
+    most = _most(index, request, masks, kind)
+    if kind is RefusalKind.UNDECLARED and request.sharing is None and index.terms.pods[masks.roomy].any():
+        return NodeRefusal(kind, request, nodes, most, names=(names.ANNOTATION_GPU_SHARING,))
+    slow = _slow_text(index, request, masks) if kind is RefusalKind.NO_TOLERANCE and request.gpus == 1 else ""
+    return NodeRefusal(kind, request, nodes, most, message=slow)
 
 
-def _first(names: Collection[str]) -> tuple[tuple[str, ...], int]:
+def _slow_text(index: GpuIndex, request: GpuRequest, masks: Masks) -> str:
+    """Who would be slowed down too much on the GPU that comes nearest to taking a request on terms."""
+    if request.sharing is None:
+        return ""
+    newcomer = request.tenant(request.sharing)
+    rows = np.flatnonzero(masks.alike & ~masks.fits)
+    row = int(rows[index.terms.pressed(newcomer)[rows].argmin()])
+    there = [*index.terms.on(row), newcomer]
+    who = [f"a pod of {_of_model(one)}" for one in there[:-1]] + ["the pod"]
+    node, gpu = index.nodes[index.node_of[row]].name, index.gpus[row].id
+    return f"on GPU {gpu} of node {node} {too_slow_text(who, there, 'would take')}"
+
+
+def _of_model(tenant: Tenant) -> str:
+    return f"namespace {tenant.namespace}" if tenant.model is None else f"model {tenant.namespace}/{tenant.model}"
+
+
+def _first(found: Collection[str]) -> tuple[tuple[str, ...], int]:
     """(the first few, by name; how many are left)."""
-    first = tuple(heapq.nsmallest(_NAMED, names))
-    return first, len(names) - len(first)
+    first = tuple(heapq.nsmallest(_NAMED, found))
+    return first, len(found) - len(first)
 
 
 def _first_missing(index: GpuIndex, request: GpuRequest, masks: Masks) -> list[int]:
@@ -133,16 +177,19 @@ def _first_missing(index: GpuIndex, request: GpuRequest, masks: Masks) -> list[i
     of_gpus = masks.selected, open_, masks.usable, masks.eligible, masks.roomy, masks.alike, masks.fits
     conditions = (index.all, *of_gpus)
     enough = np.stack([index.on_node(mask) >= request.gpus for mask in conditions])
-    places: list[int] = np.where(enough[-1], _NOTHING, enough.argmin(axis=0)).tolist()
+    missing = enough.argmin(axis=0)
+    if request.sharing is not None:
+        missing[missing == _NO_COMPUTE] = _NO_TOLERANCE
+    places: list[int] = np.where(enough[-1], _NOTHING, missing).tolist()
     return places
 
 
 def _most(index: GpuIndex, request: GpuRequest, masks: Masks, kind: RefusalKind) -> int:
     """The most that there is of what too few GPUs have; 0 of kinds that have no amount."""
-    if kind not in (RefusalKind.NO_ROOM, RefusalKind.NO_COMPUTE):
+    if kind not in (RefusalKind.NO_ROOM, RefusalKind.NO_COMPUTE, RefusalKind.NO_TOLERANCE):
         return 0
     memory = kind is RefusalKind.NO_ROOM
-    if request.whole or request.gpus > 1:
+    if request.whole or request.gpus > 1 or kind is RefusalKind.NO_TOLERANCE:
         return int(index.on_node(masks.roomy if memory else masks.fits).max(initial=0))
     free = index.free[masks.eligible] if memory else index.free_compute[masks.alike]
     return max(int(free.max(initial=0)), 0)

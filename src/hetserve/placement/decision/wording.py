@@ -82,12 +82,23 @@ def _undeclared(refusal: NodeRefusal) -> str:
     with_room = f"GPU with {request.memory_mib} MiB {FREE}"
     declare = DECLARING if request.compute is None else f"{DECLARING} no"
     if request.gpus == 1:
-        return f"{declare} {names.RESOURCE_GPU_COMPUTE} are on every {with_room}"
-    return f"fewer than {request.gpus} {with_room.replace('GPU', 'GPUs')} without {declare} compute"
+        by = names.RESOURCE_GPU_COMPUTE if request.sharing is None else names.ANNOTATION_GPU_SHARING
+        also = f" or declare {refusal.names[0]}" if refusal.names and request.compute is not None else ""
+        return f"{declare} {by}{also} are on every {with_room}"
+    by = "compute" if request.sharing is None else names.ANNOTATION_GPU_SHARING
+    return f"fewer than {request.gpus} {with_room.replace('GPU', 'GPUs')} without {declare} {by}"
+
+
+def _no_tolerance(refusal: NodeRefusal) -> str:
+    request = refusal.request
+    tolerate = "tolerates" if request.gpus == 1 else "tolerate"
+    return f"{_no(request, 'GPU')} with {request.memory_mib} MiB {FREE} {tolerate} the pod"
 
 
 def _most(refusal: NodeRefusal) -> str:
-    if refusal.kind not in (RefusalKind.NO_ROOM, RefusalKind.NO_COMPUTE):
+    if refusal.kind is RefusalKind.NO_TOLERANCE and refusal.request.gpus == 1:
+        return refusal.message
+    if refusal.kind not in (RefusalKind.NO_ROOM, RefusalKind.NO_COMPUTE, RefusalKind.NO_TOLERANCE):
         return ""
     if refusal.request.whole or refusal.request.gpus > 1:
         return f"the most on any node is {refusal.most}"
@@ -105,6 +116,7 @@ _MISSING: Final[Mapping[RefusalKind, Callable[[NodeRefusal], str]]] = {
     RefusalKind.NO_ROOM: _no_room,
     RefusalKind.UNDECLARED: _undeclared,
     RefusalKind.NO_COMPUTE: lambda one: f"{_no(one.request, 'GPU')} with {one.request.share} {FREE}",
+    RefusalKind.NO_TOLERANCE: _no_tolerance,
     RefusalKind.NO_GPU: lambda _one: "no GPU on the node",
     RefusalKind.UNREADABLE_INVENTORY: lambda _one: "the GPU inventory of the node cannot be read",
     RefusalKind.REFUSED: lambda one: refused_text(one.names, one.more, one.message),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from hetserve.base.units import MiB, Percent, Seconds
+from hetserve.base.units import MiB, Percent, Seconds, format_ratio
+from hetserve.objects.gpu_sharing import Tenant, booked_percent, hardest_pressed
 from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.inventory import Gpu, Place
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, ModelKey
@@ -31,6 +32,7 @@ class LedgerErrorKind(Enum):
     NO_MEMORY = "no-memory"
     UNDECLARED = "undeclared"
     NO_COMPUTE = "no-compute"
+    NO_TOLERANCE = "too-much-slowdown"
 
 
 class LedgerError(Exception):
@@ -117,6 +119,14 @@ class Booking:
         return tuple((self.request.namespace, model) for model in self.other_models)
 
     @property
+    def tenant(self) -> Tenant | None:
+        """The pod on a GPU that it shares on terms, of no known model once its label has changed; None: without."""
+        terms = self.request.sharing
+        if terms is None:
+            return None
+        return Tenant(self.request.namespace, None, terms) if self.other_models else self.request.tenant(terms)
+
+    @property
     def unattributed(self) -> tuple[Unattributed, ...]:
         """What closes the node if the inventory does not list one of the GPUs."""
         if self.unread:
@@ -138,7 +148,10 @@ class GpuUse:
 
     @property
     def booked_compute(self) -> Percent:
-        """Percent of compute that its pods hold: all of it if one holds it whole, 0 of those that declare none."""
+        """Percent of compute that its pods hold: all of it if one holds it whole, 0 of those that declare none.
+
+        Of pods that share it on terms: of what they tolerate.
+        """
         return booked_compute(self.bookings)
 
     @property
@@ -164,8 +177,16 @@ class GpuUse:
         }
 
 
+def tenants(bookings: Collection[Booking]) -> list[Tenant] | None:
+    """Pods of a GPU, if all share it on terms, counted by pairs; else None."""
+    found = [tenant for booking in bookings if (tenant := booking.tenant) is not None]
+    return found if len(found) == len(bookings) else None
+
+
 def booked_compute(bookings: Collection[Booking]) -> Percent:
     """Percent of a GPU's compute that bookings on it hold."""
+    if (paired := tenants(bookings)) is not None:
+        return booked_percent(paired)
     return Percent(sum(booking.request.booked_compute for booking in bookings))
 
 
@@ -174,6 +195,16 @@ def free_compute(bookings: Collection[Booking]) -> Percent | None:
     if any(booking.request.shares_undeclared for booking in bookings):
         return None
     return Percent(WHOLE_COMPUTE - booked_compute(bookings))
+
+
+def too_slow_text(names: Sequence[str], there: Sequence[Tenant], takes: str) -> str:
+    """Who of a GPU's tenants is slowed down the most of what it tolerates, and how much.
+
+    names: of the tenants. takes: "takes" or "would take".
+    """
+    place, slow = hardest_pressed(there)
+    tolerated = format_ratio(there[place].terms.tolerance)
+    return f"{names[place]} {takes} {format_ratio(slow)} times as long as alone and tolerates {tolerated}"
 
 
 def booking_order(booking: Booking) -> tuple[str, str, str]:
@@ -210,6 +241,7 @@ def tells_nothing_new(booking: Booking, pod: PodView) -> bool:
         and not pod.finished
         and pod.request.needs_gpu
         and pod.request.model == booking.request.model
+        and pod.request.sharing == booking.request.sharing
         and models_since(booking, pod) == booking.other_models == ()
     )
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.bookings import Booking, Unattributed
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory, Place
-from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector, ModelKey
+from hetserve.placement.ledger.terms import TermColumns
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector, ModelKey, Sharing
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
@@ -46,11 +47,14 @@ class GpuIndex:
         self.free: Numbers = np.array([gpu.memory_mib for gpu in self.gpus], dtype=np.int64)
         self.memory = self.free.copy()
         self.free_compute: Numbers = np.full(len(self.gpus), WHOLE_COMPUTE, dtype=np.int64)
-        """Percent; what pods declare is taken, and all by a whole one."""
+        """Percent; what pods declare is taken, all by a whole one, and of pods on terms what these tolerate."""
+        self.declared: Numbers = np.zeros(len(self.gpus), dtype=np.int64)
+        """Percent that pods ask for, all by a whole one and by each on terms."""
         self.accounted: Numbers = np.zeros(len(self.gpus), dtype=np.int64)
-        """Pods that declare compute or hold the GPU whole."""
+        """Pods that book a percentage or hold the GPU whole."""
         self.accounts = 0
-        """Sum of these: while it is 0 nobody's compute need be looked at."""
+        """Sum of these and of pods on terms: while it is 0 nobody's compute need be looked at."""
+        self.terms = TermColumns.of(len(self.gpus))
         self.pods: Numbers = np.zeros(len(self.gpus), dtype=np.int64)
         self.idle = np.ones(len(self.gpus), dtype=np.bool_)
         self.healthy = np.array([gpu.healthy for gpu in self.gpus], dtype=np.bool_)
@@ -59,6 +63,8 @@ class GpuIndex:
         self.usable = self.open & self.healthy
         self.all = np.ones(len(self.gpus), dtype=np.bool_)
         self.all.setflags(write=False)
+        self.none = ~self.all
+        self.none.setflags(write=False)
         self.content = 0
         """Detects changes of GPU occupancy, within one process and set of GPUs."""
         self._rows_of: tuple[Sequence[str], Numbers] = (), np.zeros(0, dtype=np.int64)
@@ -76,12 +82,19 @@ class GpuIndex:
             return
         request = booking.request
         self.free[row] -= sign * (int(self.memory[row]) if request.whole else request.memory_mib)
-        if request.whole or request.compute is not None:
-            self.free_compute[row] -= sign * request.booked_compute
-            self.accounted[row] += sign
-            self.accounts += sign
         self.pods[row] += sign
         self.idle[row] = self.pods[row] == 0
+        if request.whole or request.compute is not None:
+            self.accounts += sign
+            self.declared[row] += sign * request.booked_compute
+            if (tenant := booking.tenant) is None:
+                self.accounted[row] += sign
+            else:
+                self.content += sign * hash((row, tenant))
+                self.terms.book(row, tenant, sign)
+            self._count_compute(row)
+        elif self.accounts and self.terms.pods[row]:
+            self._count_compute(row)
         hard = request.anti_affinity is AntiAffinity.HARD
         held = row, request.memory_mib, request.compute, request.whole, request.namespace, request.model, hard
         self.content += sign * hash(held)
@@ -91,10 +104,15 @@ class GpuIndex:
             self.content += sign * hash((row, request.namespace, model))
             self._book_model(self._key(request, model), row, sign, hard=True)
 
+    def _count_compute(self, row: int) -> None:
+        paired = self.terms.pods[row]
+        booked = self.terms.percent(row) if paired and paired == self.pods[row] else self.declared[row]
+        self.free_compute[row] = WHOLE_COMPUTE - booked
+
     @property
     def undeclared(self) -> Numbers:
         """Pods that share each GPU and declare no compute."""
-        return self.pods - self.accounted
+        return self.pods - self.accounted - self.terms.pods
 
     def beside_its_model(self, place: Place, request: GpuRequest) -> bool:
         """Whether another pod that must not share the GPU is on it."""
@@ -188,15 +206,24 @@ class GpuIndex:
         return left
 
     def of_its_kind(self, mask: Mask, request: GpuRequest) -> Mask:
-        """The mask without GPUs whose pods declare compute where the request does not, or the reverse."""
+        """The mask without GPUs whose pods count their compute in another way than the request."""
+        if request.sharing is not None:
+            paired: Mask = mask & (self.terms.pods == self.pods)
+            return paired
         if request.compute is None:
             return mask & (self.free_compute == WHOLE_COMPUTE) if self.accounts else mask
         left: Mask = mask & (self.accounted == self.pods)
         return left
 
-    def with_compute(self, mask: Mask, request: GpuRequest) -> Mask:
-        """The mask without GPUs that have too little free compute for what the request declares."""
-        return mask if request.compute is None else mask & (self.free_compute >= request.compute)
+    def with_compute(self, mask: Mask, request: GpuRequest) -> tuple[Mask, Mask]:
+        """(GPUs of the mask with the compute that the request declares, GPUs of which `tolerates` decides)."""
+        if request.sharing is not None:
+            return self.terms.join(mask, request.tenant(request.sharing))
+        return mask if request.compute is None else mask & (self.free_compute >= request.compute), self.none
+
+    def tolerates(self, row: int, request: GpuRequest) -> bool:
+        """Whether a GPU tolerates the request, by the factors of its pairs."""
+        return request.sharing is None or self.terms.tolerated(row, request.tenant(request.sharing))
 
     def over_booked(self, row: int, request: GpuRequest) -> bool:
         """Whether a GPU on which the request is counted holds more than it has, or what must not share it."""
@@ -204,9 +231,9 @@ class GpuIndex:
             return True
         if not self.accounts:
             return False
-        declared, undeclared = self.free_compute[row] < WHOLE_COMPUTE, self.pods[row] > self.accounted[row]
-        mixed = declared if request.compute is None else undeclared
-        return bool(self.free_compute[row] < 0 or (mixed and not request.whole))
+        kinds = {Sharing.PAIRED: self.terms.pods[row], Sharing.BOOKED: self.accounted[row]}
+        alike = kinds.get(request.kind, self.pods[row] - sum(kinds.values()))
+        return bool(self.free_compute[row] < 0 or (alike < self.pods[row] and not request.whole))
 
     def _keep_off(self, mask: Mask, model: ModelKey, *, hard: bool) -> None:
         if holders := self.holders(model, hard=hard):
@@ -261,9 +288,9 @@ class _OneNode(GpuIndex):
         self.first = _FIRST
         self.free, self.memory, self.pods = whole.free[here], whole.memory[here], whole.pods[here]
         self.idle, self.healthy, self.open = whole.idle[here], whole.healthy[here], whole.open[here]
-        self.usable, self.all = whole.usable[here], whole.all[here]
+        self.usable, self.all, self.none = whole.usable[here], whole.all[here], whole.none[here]
         self.free_compute, self.accounted = whole.free_compute[here], whole.accounted[here]
-        self.accounts = whole.accounts
+        self.accounts, self.terms = whole.accounts, whole.terms.part(first, count)
         self._rows_of = (), _FIRST[:0]
         self._unattributed = whole._unattributed
 

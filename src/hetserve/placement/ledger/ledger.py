@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hetserve.base.units import MiB, Seconds
+from hetserve.objects.gpu_sharing import Tenant, tolerate
 from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.allocations import Allocations
 from hetserve.placement.ledger.bookings import (
@@ -19,8 +20,11 @@ from hetserve.placement.ledger.bookings import (
     LedgerError,
     LedgerErrorKind,
     State,
+    booked_compute,
     models_since,
     pod_name,
+    tenants,
+    too_slow_text,
     unreadable_booking,
 )
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory, Place
@@ -198,19 +202,27 @@ class Ledger(Allocations):
         return request.memory_mib
 
     def _check_compute(self, request: GpuRequest, place: Place) -> None:
-        """Raises LedgerError unless the GPU's other pods leave the request its compute and are of its kind."""
-        where, free = f"GPU {place[1]} of node {place[0]}", int(WHOLE_COMPUTE)
-        for uid, one in self.pods_on(place).items():
-            other = one.request
-            if uid == request.uid:
-                continue
-            if (other.compute is None) != (request.compute is None):
-                declares = "declares no" if other.compute is None else "declares"
-                raise LedgerError(LedgerErrorKind.UNDECLARED, f"pod {pod_name(other)} on {where} {declares} compute")
-            free -= other.booked_compute
+        """Raises LedgerError unless the GPU's other pods are of the request's kind and leave it its compute."""
+        where = f"GPU {place[1]} of node {place[0]}"
+        others = [booking for uid, booking in self.pods_on(place).items() if uid != request.uid]
+        strange = next((one.request for one in others if one.request.kind is not request.kind), None)
+        if strange is not None:
+            text = f"pod {pod_name(strange)} on {where} {strange.kind.value}"
+            raise LedgerError(LedgerErrorKind.UNDECLARED, text)
+        if request.sharing is not None:
+            self._check_tolerance(request.tenant(request.sharing), others, where)
+            return
+        free = WHOLE_COMPUTE - booked_compute(others)
         if request.compute is not None and free < request.compute:
             text = f"{where} has {free} percent of its compute free, not {request.compute}"
             raise LedgerError(LedgerErrorKind.NO_COMPUTE, text)
+
+    def _check_tolerance(self, newcomer: Tenant, others: Sequence[Booking], where: str) -> None:
+        """Raises LedgerError if a pod that shares a GPU on terms would take longer than it tolerates."""
+        there = [*(tenants(others) or ()), newcomer]
+        if not tolerate(there):
+            who = [*(f"pod {pod_name(one.request)}" for one in others), "the pod"]
+            raise LedgerError(LedgerErrorKind.NO_TOLERANCE, f"{where}: {too_slow_text(who, there, 'would take')}")
 
     def _observe_bound(self, pod: PodView, node: str, verify_at: Seconds | None) -> None:
         held = self.booking(pod.uid)

@@ -9,8 +9,16 @@ from typing import Final
 
 from hetserve.api import names
 from hetserve.objects.fields import short
+from hetserve.objects.gpu_sharing import hardest_pressed, terms_text
 from hetserve.objects.resources import WHOLE_COMPUTE
-from hetserve.placement.ledger.bookings import Booking, GpuUse, models_since, pod_name
+from hetserve.placement.ledger.bookings import (
+    Booking,
+    GpuUse,
+    models_since,
+    pod_name,
+    tenants,
+    too_slow_text,
+)
 from hetserve.placement.pods.requests import LONGEST_LIST, AntiAffinity, GpuRequest, ModelKey
 from hetserve.placement.pods.view import PodView, id_order
 
@@ -39,7 +47,7 @@ def gpu_problems(use: GpuUse) -> Iterator[LedgerProblem]:
         yield LedgerProblem(f"{gpu} is unhealthy and holds {count} pods")
     booked, undeclared = use.booked_compute, use.undeclared
     if not whole and booked > WHOLE_COMPUTE:
-        yield LedgerProblem(f"{gpu}: {booked} percent of its compute is booked")
+        yield _over_booked(use, gpu)
     if not whole and undeclared and booked:
         first = pod_name(undeclared[0].request)
         pods = first if len(undeclared) == 1 else f"{first} and {len(undeclared) - 1} more"
@@ -48,6 +56,15 @@ def gpu_problems(use: GpuUse) -> Iterator[LedgerProblem]:
         )
     for model, pods_of_it in models_twice(use):
         yield LedgerProblem(f"{gpu} holds model {'/'.join(model)} {pods_of_it} times")
+
+
+def _over_booked(use: GpuUse, gpu: str) -> LedgerProblem:
+    """Of a GPU with more compute booked than it has, or with pods that are slowed down more than they tolerate."""
+    paired = tenants(use.bookings)
+    if paired is None:
+        return LedgerProblem(f"{gpu}: {use.booked_compute} percent of its compute is booked")
+    who = [pod_name(booking.request) for booking in use.bookings]
+    return LedgerProblem(f"{gpu}: pod {too_slow_text(who, paired, 'takes')}", who[hardest_pressed(paired)[0]])
 
 
 def models_twice(use: GpuUse) -> Iterator[tuple[ModelKey, int]]:
@@ -97,6 +114,8 @@ def annotation_problem(pod: PodView) -> LedgerProblem | None:
         return _of_pod(who, f"{asks}, its annotation names GPU {_few(pod.gpus)}")
     if not _says_mib(request, str(pod.annotated_mib)):
         return _of_pod(who, f"{asks}, its annotation says {short(pod.annotated_mib)}")
+    if pod.complaint is not None and pod.complaint.startswith(f"annotation {names.ANNOTATION_GPU_SHARING}"):
+        return _of_pod(who, f": {pod.complaint}; its compute counts by {names.RESOURCE_GPU_COMPUTE} alone")
     if pod.annotated_compute == compute_note(request):
         return None
     asks = " declares no compute" if request.compute is None else asks
@@ -119,8 +138,15 @@ def edit_problem(held: Booking, pod: PodView) -> LedgerProblem | None:
         edits.append(f" is of model {now or 'none'} now, it was bound as {bound or 'none'}: its GPU is kept from both")
     elif models_since(held, pod):
         edits.append(" no longer shares its GPU with its model, as it did when it was bound")
+    if pod.request.sharing != held.request.sharing:
+        says = f"annotation {names.ANNOTATION_GPU_SHARING} says {_terms(pod.request)}"
+        edits.append(f": {says}, it was bound with {_terms(held.request)}")
     who = pod_name(pod.request)
     return LedgerProblem("; ".join(f"pod {who}{edit}" for edit in edits), who) if edits else None
+
+
+def _terms(request: GpuRequest) -> str:
+    return "no terms" if request.sharing is None else short(terms_text(request.sharing))
 
 
 def _of_pod(who: str, says: str) -> LedgerProblem:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NewType
 
-from hetserve.base.units import MiB, Percent
+from hetserve.api import names
+from hetserve.base.units import MiB, Percent, format_ratio
+from hetserve.objects.gpu_sharing import SharingTerms, Tenant, booked_percent
 from hetserve.objects.resources import MAX_GPUS_PER_NODE, WHOLE_COMPUTE
 from hetserve.placement.values import value
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES, default_placement_policy
@@ -26,6 +28,14 @@ class AntiAffinity(Enum):
 
     HARD = "Hard"
     NONE = "None"
+
+
+class Sharing(Enum):
+    """How the compute of a GPU that a pod shares is counted, as words about the pod; kinds never mix on a GPU."""
+
+    UNDECLARED = "declares no compute"
+    BOOKED = "declares compute"
+    PAIRED = f"shares by annotation {names.ANNOTATION_GPU_SHARING}"
 
 
 ModelKey = tuple[str, str]
@@ -82,7 +92,8 @@ ANY_GPU: Final = GpuSelector()
 class GpuRequest:
     """`gpus` GPUs of one node, with `memory_mib` on each, or `whole` and idle ones (memory_mib 0).
 
-    `compute`: percent of the compute of each GPU, 1 to 100; None: not declared. `model` None: no anti-affinity.
+    `compute`: percent of the compute of each GPU, 1 to 100; None: not declared. `sharing`: terms on which it shares
+    them, counted by pairs, with compute 100; None: by memory and percent alone. `model` None: no anti-affinity.
     `policy` None: the installation's. `deployment`: name of the one that it is of; empty: none.
     """
 
@@ -99,6 +110,7 @@ class GpuRequest:
     priority: int = 0
     compute: Percent | None = None
     deployment: str = ""
+    sharing: SharingTerms | None = None
 
     def identity(self) -> dict[str, str | None]:
         return {"namespace": self.namespace, "name": self.name, "uid": self.uid, "model": self.model}
@@ -114,12 +126,29 @@ class GpuRequest:
 
     @property
     def claim(self) -> tuple[object, ...]:
-        return self.memory_mib, self.compute, self.gpus, self.whole, self.model, self.anti_affinity, self.selector
+        amounts = self.memory_mib, self.compute, self.sharing, self.gpus, self.whole
+        return *amounts, self.model, self.anti_affinity, self.selector
 
     @property
     def booked_compute(self) -> Percent:
-        """Percent that counts on each of its GPUs: all of a whole one, 0 if none is declared."""
+        """Percent that it asks of each of its GPUs: all of a whole one, 0 if none is declared."""
         return WHOLE_COMPUTE if self.whole else self.compute or Percent(0)
+
+    @property
+    def least_compute(self) -> Percent:
+        """Percent that it takes of each of its GPUs where it is alone: of terms, its share of its tolerance."""
+        return self.booked_compute if self.sharing is None else booked_percent([self.tenant(self.sharing)])
+
+    def tenant(self, terms: SharingTerms) -> Tenant:
+        """The pod on a GPU that it shares on terms."""
+        return Tenant(self.namespace, self.model, terms)
+
+    @property
+    def kind(self) -> Sharing:
+        """How its compute is counted; BOOKED of whole GPUs."""
+        if self.sharing is not None:
+            return Sharing.PAIRED
+        return Sharing.UNDECLARED if self.shares_undeclared else Sharing.BOOKED
 
     @property
     def shares_undeclared(self) -> bool:
@@ -137,4 +166,7 @@ class GpuRequest:
     def share(self) -> str:
         """What it shares of each GPU: "4096 MiB", "4096 MiB and 40 percent of compute"."""
         memory = f"{self.memory_mib} MiB"
+        if self.sharing is not None:
+            share, tolerance = format_ratio(self.sharing.share), format_ratio(self.sharing.tolerance)
+            return f"{memory} and {share} of compute at no more than {tolerance} times its times"
         return memory if self.compute is None else f"{memory} and {self.compute} percent of compute"

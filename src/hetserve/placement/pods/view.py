@@ -12,9 +12,10 @@ from typing import Any, Final
 from hetserve.api import names
 from hetserve.base.units import MiB, Seconds
 from hetserve.objects.fields import InvalidObjectError, few, short, text
+from hetserve.objects.gpu_sharing import SharingTerms, parse_terms
 from hetserve.objects.metadata import RawObject
 from hetserve.objects.pod import Pod, PodOutline
-from hetserve.objects.resources import MAX_GPUS_PER_NODE, GpusRequested
+from hetserve.objects.resources import MAX_GPUS_PER_NODE, WHOLE_COMPUTE, GpusRequested
 from hetserve.placement.pods.requests import (
     ANY_GPU,
     LONGEST_GPU_ID,
@@ -211,6 +212,7 @@ def named_gpus(value: object) -> tuple[tuple[str, ...], str | None]:
 def _request(pod: Pod, annotations: Mapping[str, Any], wanted: GpusRequested) -> tuple[GpuRequest, str | None]:
     labels = pod.labels
     anti_affinity, policy, selector, complaint = preferences(annotations)
+    sharing, unshared = _sharing(annotations.get(names.ANNOTATION_GPU_SHARING), wanted)
     whole = wanted.gpus > 0 and wanted.memory == 0
     request = GpuRequest(
         uid=pod.uid,
@@ -226,8 +228,24 @@ def _request(pod: Pod, annotations: Mapping[str, Any], wanted: GpusRequested) ->
         priority=pod.priority,
         compute=None if whole else wanted.compute or None,
         deployment=pod.deployment,
+        sharing=sharing,
     )
-    return request, complaint
+    return request, complaint or unshared
+
+
+def _sharing(written: object, wanted: GpusRequested) -> tuple[SharingTerms | None, str | None]:
+    """(terms on which the pod shares GPUs, None), or (None, why it has none); of a pod without the annotation none."""
+    if written is None:
+        return None, None
+    try:
+        terms = parse_terms(text(written, f"annotation {names.ANNOTATION_GPU_SHARING}") or "")
+    except ValueError as error:
+        return None, str(error)
+    if wanted.memory and wanted.compute == WHOLE_COMPUTE:
+        return terms, None
+    has = f"{names.RESOURCE_GPU_MEMORY}: {wanted.memory} and {names.RESOURCE_GPU_COMPUTE}: {wanted.compute}"
+    remedy = f"name the MiB and {names.RESOURCE_GPU_COMPUTE}: {WHOLE_COMPUTE}, or leave the annotation away"
+    return None, f"annotation {names.ANNOTATION_GPU_SHARING} beside {has}: {remedy}"
 
 
 def _two_givers(request: GpuRequest, through: tuple[str, ...]) -> str | None:

@@ -298,5 +298,5 @@ def waiting(pod: PodView) -> Waiting:
         since=pod.created_at,
         priority=request.priority,
         gpus=request.gpus if request.needs_gpu else 0,
-        compute=request.compute or Percent(0),
+        compute=Percent(0) if request.whole else request.least_compute,
     )

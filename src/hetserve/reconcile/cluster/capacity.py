@@ -6,12 +6,13 @@
 - Waiting pods reserve nothing: only the service that loses a place plans again.
 - A closed node (see placement), and one whose GPUs somebody else gives, has no room for GPU types. A node with an
   unreadable pod has none at all.
-- A GPU has room as the extender's ledger says: memory and compute for an instance that declares both, an idle GPU for
-  an exclusive one; pods that declare no compute share only among themselves.
+- A GPU has room as the extender's ledger says: memory, and tenants that tolerate each other, for an instance that
+  shares on terms; memory and compute for one that books both; an idle GPU for an exclusive one. Each kind shares only
+  among itself.
 
-The room of each node is remembered per type and demand. A question counts again the nodes that have changed since the
-last one, and those whose room differs for this service: with its own pods, or with other pods of its model in its
-namespace.
+The room of each node is remembered per type and demand, and per model where terms are counted by pairs. A question
+counts again the nodes that have changed since the last one, and those whose room differs for this service: with its own
+pods, or with other pods of its model in its namespace.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from hetserve.api.instance_type import InstanceTypeSpec
 from hetserve.api.names import DRA_DRIVER
+from hetserve.objects.gpu_sharing import SharingTerms, Tenant, tolerate
 from hetserve.objects.resources import MAX_MIB, WHOLE_COMPUTE
 from hetserve.placement.ledger.inventory import Gpu, Place
 from hetserve.placement.pods.requests import ModelKey
@@ -30,10 +32,11 @@ from hetserve.planning.inputs import ClusterFacts, TypeFacts
 from hetserve.planning.offers import Offer
 from hetserve.planning.problem import ResourceAmounts
 from hetserve.planning.tenancy import GpuDemand, Tenancy
+from hetserve.reconcile.cluster.kept_terms import are_enough
 from hetserve.reconcile.cluster.observed import NodeFact, PodFact, SliceFact
 
-MOST_ROOMS: Final = 256
-"""Pairs of type and demand remembered; each takes up to 100 bytes per node."""
+MOST_ROOMS: Final = 1024
+"""Kinds of instances whose rooms are remembered; each takes up to 100 bytes per node that has any."""
 _SPARE: Final = 1000
 """Names of removed nodes remembered beyond the number of nodes."""
 
@@ -41,6 +44,8 @@ Service = tuple[str, str]
 """Namespace and name of a service."""
 Kind = tuple[str, str, str]
 """Namespace, model and instance type of an instance, which one profile describes."""
+_Asked = tuple[str, ResourceAmounts, Tenancy | None, tuple[ModelKey, SharingTerms, bool] | None]
+"""A type, and what an instance asks of its node; on terms, also its model, these, and whether copies share."""
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -57,7 +62,7 @@ class ClusterCapacity:
         self._of_service: _Places[Service] = _Places()
         self._of_model: _Places[ModelKey] = _Places()
         self._free: dict[str, Free | None] = {}
-        self._rooms: dict[tuple[str, ResourceAmounts, Tenancy | None], _Rooms] = {}
+        self._rooms: dict[_Asked, _Rooms] = {}
         self._change = 0
         self._changed: dict[str, int] = {}
 
@@ -144,18 +149,19 @@ class ClusterCapacity:
         bound = [pod for pod in own if pod.node is not None]
         running = Counter(pod.instance_type for pod in bound if not pod.terminating)
         going = Counter(pod.instance_type for pod in bound if pod.terminating)
+        asked = (service[0], model)
         special = self._special(service, model, (*own, *strangers))
         types: dict[str, TypeFacts] = {}
         for offer in offers:
             name, outgrown = offer.name, {p.uid for p in own if p.instance_type == offer.name and is_outgrown(p, offer)}
             if not outgrown:
-                room = self._room(offer, special)
+                room = self._room(offer, asked, special)
                 types[name] = TypeFacts(running[name], None if room is None else room + going[name])
                 continue
             left = self._special(
                 service, model, (*own, *strangers), gone=outgrown, declaring=declaring if offer.shares else ()
             )
-            most = running[name] + going[name] - len(outgrown) + (self._room(offer, left) or 0)
+            most = running[name] + going[name] - len(outgrown) + (self._room(offer, asked, left) or 0)
             types[name] = TypeFacts(min(running[name], most), most - min(running[name], most))
         return ClusterFacts(types)
 
@@ -166,7 +172,7 @@ class ClusterCapacity:
 
         live: the service's pods and strangers, as just read. gone: UIDs of those that take nothing.
         """
-        return self._room(offer, self._special(service, model, live, gone=gone))
+        return self._room(offer, (service[0], model), self._special(service, model, live, gone=gone))
 
     def _special(
         self,
@@ -177,7 +183,7 @@ class ClusterCapacity:
         gone: Collection[str] = (),
         declaring: Collection[Kind] = (),
     ) -> dict[str, Free | None]:
-        """What is free on each node whose room differs for this service.
+        """What is free on each node whose room differs for this service, or for copies of its model.
 
         gone: UIDs of live pods that take nothing. declaring: as of `facts`.
         """
@@ -192,19 +198,21 @@ class ClusterCapacity:
             by_node[name] += [pod for pod in others if not (pod.is_undeclared and kind_of(pod) in declaring)]
         return {name: free_on(self._judged(name), by_node[name], own) for name in names}
 
-    def _room(self, offer: Offer, special: Mapping[str, Free | None]) -> int | None:
+    def _room(self, offer: Offer, model: ModelKey, special: Mapping[str, Free | None]) -> int | None:
         """Instances that fit now; None if nothing limits them (a CPU type without resources)."""
         demand = offer.demand
         if offer.type.spec.gpu is None and not demand.cpu and not demand.memory:
             return None
-        rooms = self._counted(offer)
+        rooms = self._counted(offer, model)
         here = [name for name in special if takes_instances(self._nodes[name], offer.type.spec)]
-        differences = (room_in(special[name], offer) - rooms.on.get(name, 0) for name in here)
+        differences = (room_in(special[name], offer, model) - rooms.on.get(name, 0) for name in here)
         return rooms.total + sum(differences)
 
-    def _counted(self, offer: Offer) -> _Rooms:
+    def _counted(self, offer: Offer, model: ModelKey) -> _Rooms:
         """Rooms of a type and demand, with every change of a node counted."""
-        key = (offer.name, offer.demand, None if offer.gpu is None else offer.gpu.tenancy)
+        gpu = offer.gpu
+        paired = None if gpu is None or gpu.terms is None else (model, gpu.terms, gpu.copies)
+        key = (offer.name, offer.demand, None if gpu is None else gpu.tenancy, paired)
         rooms = self._rooms.pop(key, None)
         if rooms is None or (rooms.spec is not offer.type.spec and rooms.spec != offer.type.spec):
             rooms = _Rooms(offer.type.spec)
@@ -217,7 +225,7 @@ class ClusterCapacity:
                 break
             node = self._nodes.get(name)
             takes = node is not None and takes_instances(node, offer.type.spec)
-            rooms.put(name, room_in(self._free_on(name), offer) if takes else 0)
+            rooms.put(name, room_in(self._free_on(name), offer, model) if takes else 0)
         rooms.seen = self._change
         return rooms
 
@@ -260,23 +268,40 @@ class ClusterCapacity:
 
 
 class GpuRoom(NamedTuple):
-    """What is free of one GPU. memory: MiB. compute: percent. undeclared: it is shared by pods that declare none."""
+    """What is free of one GPU for an instance of a model.
+
+    memory: MiB. compute: percent that nobody books. undeclared: it is shared by pods that declare none. tenants: those
+    that share it on terms. copies: it has pods of the model, all of which may be beside another.
+    """
 
     product: str
     memory: int
     compute: int
     undeclared: bool
     idle: bool
+    tenants: tuple[Tenant, ...] = ()
+    copies: bool = False
 
-    def takes(self, instance: GpuDemand) -> bool:
-        """Whether an instance may go here, as the extender's ledger decides it."""
+    def takes(self, instance: GpuDemand, model: ModelKey) -> int:
+        """Instances of a model that may go here, as the extender's ledger decides it."""
         if instance.tenancy is Tenancy.EXCLUSIVE:
-            return self.idle
-        if self.memory < instance.memory:
-            return False
+            return int(self.idle)
+        if self.memory < instance.memory or (self.copies and not instance.copies):
+            return 0
+        if instance.terms is not None:
+            return self._pairs(instance, Tenant(*model, instance.terms))
         if not instance.compute:
-            return self.compute == WHOLE_COMPUTE
-        return not self.undeclared and self.compute >= instance.compute
+            return int(self.compute == WHOLE_COMPUTE and not self.tenants)
+        return int(not self.undeclared and not self.tenants and self.compute >= instance.compute)
+
+    def _pairs(self, instance: GpuDemand, tenant: Tenant) -> int:
+        """Instances that share on terms which go beside the tenants, with copies of each other where they may."""
+        if self.undeclared or self.compute < WHOLE_COMPUTE:
+            return 0
+        most, tenants, count = self.memory // instance.memory if instance.copies else 1, self.tenants, 0
+        while count < most and tolerate(tenants := (*tenants, tenant)):
+            count += 1
+        return count
 
 
 class Free(NamedTuple):
@@ -288,7 +313,8 @@ class Free(NamedTuple):
 
 
 def free_on(node: NodeFact, pods: Iterable[PodFact], model: ModelKey | None = None) -> Free | None:
-    """What pods leave of a node for an instance of a model (None: of any model that is not on the node).
+    """What pods leave of a node for an instance of a model (None: of any model that is not on the node). A GPU with
+    a pod of the model is left out, unless it may be beside copies.
 
     None if a pod cannot be read, because nobody knows what it takes.
     """
@@ -302,8 +328,8 @@ def free_on(node: NodeFact, pods: Iterable[PodFact], model: ModelKey | None = No
             on[held].append(pod)
     if unknown or node.refused or not on.keys() <= {gpu.id for gpu in node.gpus}:
         return Free(cpu, memory, ())
-    open_gpus = [gpu for gpu in node.gpus if gpu.healthy and not _has_model(on.get(gpu.id, ()), model)]
-    return Free(cpu, memory, tuple(_free_gpu(gpu, on.get(gpu.id, ())) for gpu in open_gpus))
+    open_gpus = [gpu for gpu in node.gpus if gpu.healthy and not _is_apart(on.get(gpu.id, ()), model)]
+    return Free(cpu, memory, tuple(_free_gpu(gpu, on.get(gpu.id, ()), model) for gpu in open_gpus))
 
 
 def gpus_of(pod: PodFact) -> Sequence[str]:
@@ -311,35 +337,44 @@ def gpus_of(pod: PodFact) -> Sequence[str]:
     return pod.gpu.split(",") if pod.gpu is not None else ()
 
 
-def _has_model(pods: Iterable[PodFact], model: ModelKey | None) -> bool:
-    return model is not None and any((pod.namespace, pod.model) == model for pod in pods)
+def _of_model(pods: Iterable[PodFact], model: ModelKey | None) -> Iterable[PodFact]:
+    return (pod for pod in pods if model is not None and (pod.namespace, pod.model) == model)
 
 
-def _free_gpu(gpu: Gpu, pods: Sequence[PodFact]) -> GpuRoom:
+def _is_apart(pods: Iterable[PodFact], model: ModelKey | None) -> bool:
+    return any(not pod.beside_copies for pod in _of_model(pods, model))
+
+
+def _free_gpu(gpu: Gpu, pods: Sequence[PodFact], model: ModelKey | None) -> GpuRoom:
     used = sum(pod.gpu_memory or MAX_MIB for pod in pods)  # without memory: the whole GPU
-    booked = sum(pod.booked_compute for pod in pods)
-    undeclared = any(pod.is_undeclared for pod in pods)
-    return GpuRoom(gpu.product, gpu.memory_mib - used, WHOLE_COMPUTE - booked, undeclared, not pods)
+    booked = sum(pod.booked_compute for pod in pods if pod.tenant is None)
+    undeclared, copies = any(pod.is_undeclared for pod in pods), any(_of_model(pods, model))
+    free, tenants = gpu.memory_mib - used, tuple(pod.tenant for pod in pods if pod.tenant is not None)
+    return GpuRoom(gpu.product, free, WHOLE_COMPUTE - booked, undeclared, not pods, tenants, copies)
 
 
-def room_in(free: Free | None, offer: Offer) -> int:
-    """Instances of an offer that fit into what is free on a node."""
+def room_in(free: Free | None, offer: Offer, model: ModelKey) -> int:
+    """Instances of an offer, of a model, that fit into what is free on a node."""
     if free is None:
         return 0
     demand, gpu = offer.demand, offer.type.spec.gpu
     limits = [has // needs for has, needs in ((free.cpu, demand.cpu), (free.memory, demand.memory)) if needs]
     if gpu is not None and offer.gpu is not None:
-        limits.append(sum(one.product == gpu.product and one.takes(offer.gpu) for one in free.gpus))
+        limits.append(sum(one.takes(offer.gpu, model) for one in free.gpus if one.product == gpu.product))
     return max(0, min(limits, default=0))
 
 
 def is_outgrown(pod: PodFact, offer: Offer) -> bool:
-    """Whether a bound pod of the offer's type books less of its GPU than an instance of it would."""
+    """Whether a bound pod of the offer's type asks for less of its GPU than an instance of it would, or otherwise."""
     if pod.node is None or pod.unread is not None or offer.gpu is None:
         return False
     if offer.gpu.tenancy is Tenancy.EXCLUSIVE:
         return not pod.whole_gpu
-    return offer.shares and pod.gpu_memory > 0 and pod.gpu_compute < offer.demand.gpu_compute
+    if not offer.shares or not pod.gpu_memory:
+        return False
+    if offer.gpu.terms is None:
+        return pod.sharing is not None or pod.gpu_compute < offer.gpu.compute
+    return pod.sharing is None or not are_enough(pod.sharing, offer.gpu.terms)
 
 
 def kind_of(pod: PodFact) -> Kind | None:

@@ -1,6 +1,6 @@
-"""Which GPUs hold more beside a service's instances than their bookings allow.
+"""Which GPUs hold more beside a service's instances than these may have there.
 
-Only pods from before an upgrade, or bound by an extender that books no compute, can be there: the ledger accepts none.
+Only pods from before an upgrade, or bound by an older extender, can be there: the ledger accepts none.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hetserve.base.units import Percent
+from hetserve.objects.gpu_sharing import booked_percent
 from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.inventory import Place
 from hetserve.reconcile.cluster.capacity import ClusterCapacity, Service
@@ -19,7 +20,8 @@ from hetserve.reconcile.cluster.observed import PodFact
 class CrowdedGpu:
     """A GPU on which a service's slow-down is not bounded.
 
-    undeclared: pods on it that declare no compute, as NAMESPACE/NAME. booked: percent, by all others.
+    undeclared: pods on it that declare no compute, as NAMESPACE/NAME. booked: percent by all others: of what they
+    tolerate, where all share on terms, else of its compute.
     """
 
     node: str
@@ -33,7 +35,7 @@ class CrowdedGpu:
 
 
 def crowded_gpus(capacity: ClusterCapacity, service: Service, own: Sequence[PodFact]) -> tuple[CrowdedGpu, ...]:
-    """GPUs on which instances of a service that book compute have neighbours beyond it, by node and id.
+    """GPUs on which instances of a service that declare compute have neighbours beyond it, by node and id.
 
     own: its pods, as just read.
     """
@@ -44,7 +46,7 @@ def crowded_gpus(capacity: ClusterCapacity, service: Service, own: Sequence[PodF
 
 
 def disturbed_by(pod: PodFact, others: Sequence[PodFact]) -> set[Service]:
-    """Services that book compute on a GPU which a pod makes, or made, too full. others: the other pods on it."""
+    """Services that declare compute on a GPU which a pod makes, or made, too full. others: the other pods on it."""
     if not _is_crowded((pod, *others)):
         return set()
     return {(one.namespace, one.service) for one in others if one.service is not None and one.booked_compute}
@@ -63,4 +65,9 @@ def _is_crowded(pods: Sequence[PodFact]) -> bool:
 
 
 def _booked(pods: Iterable[PodFact]) -> Percent:
-    return Percent(sum(pod.booked_compute for pod in pods))
+    """Where not all share on terms, one that does counts as the whole GPU, which it asks for."""
+    declared = [pod for pod in pods if pod.booked_compute]
+    tenants = [pod.tenant for pod in declared if pod.tenant is not None]
+    if len(tenants) == len(declared):
+        return booked_percent(tenants)
+    return Percent(sum(pod.booked_compute for pod in declared))

@@ -20,12 +20,14 @@ from hetserve.base.timestamps import unix_seconds
 from hetserve.base.units import MiB, MilliCPU, Percent, Seconds
 from hetserve.demand.queries import MetricsQuerySpec, wanted_of
 from hetserve.objects.fields import InvalidObjectError
+from hetserve.objects.gpu_sharing import SharingTerms, Tenant
 from hetserve.objects.metadata import KubernetesObject, OwnerReference, RawObject
 from hetserve.objects.node import Node, Taint
 from hetserve.objects.pod import Pod, PodOutline
 from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.decision.wording import waits_for_other_model
 from hetserve.placement.ledger.inventory import Gpu, parse_node, slice_nodes
+from hetserve.placement.pods.requests import AntiAffinity
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
 
 
@@ -162,7 +164,9 @@ class PodFact:
 
     other_model: by these it waits only for a GPU without its model: others would find room. refused_since: Unix seconds
     of the first of these; of a pod that was edited, as where a gate is lifted, of the latest; None: not told.
-    gpu_compute: percent of its GPU's compute that it declares; 0: none. whole_gpu: it asks for whole GPUs.
+    gpu_compute: percent of its GPU's compute that it declares; 0: none. sharing: the terms on which it shares its GPU,
+    with compute 100; None: by memory and percent alone. whole_gpu: it asks for whole GPUs. beside_copies: it may be
+    on a GPU with others of its model that may, too.
     gpus_unknown: on its node it has GPUs that nobody can name. unread: why it, or a part of it, cannot be read; what it
     takes of its node is not known then. launch: how it came from its node to Ready; None: not seen. ready_since: Unix
     seconds; None: it is not Ready, or nothing says it.
@@ -182,7 +186,9 @@ class PodFact:
     memory: MiB = MiB(0)
     gpu_memory: MiB = MiB(0)
     gpu_compute: Percent = Percent(0)
+    sharing: SharingTerms | None = None
     whole_gpu: bool = False
+    beside_copies: bool = False
     ready: bool = False
     terminating: bool = False
     gated: bool = False
@@ -197,8 +203,13 @@ class PodFact:
 
     @property
     def booked_compute(self) -> Percent:
-        """Percent of compute that counts on each of its GPUs: all of a whole one, 0 if it declares none."""
+        """Percent of compute that it asks of each of its GPUs: all of a whole one, 0 if it declares none."""
         return WHOLE_COMPUTE if self.whole_gpu else self.gpu_compute
+
+    @property
+    def tenant(self) -> Tenant | None:
+        """The pod on a GPU that it shares on terms; None of one that does not."""
+        return None if self.sharing is None else Tenant(self.namespace, self.model, self.sharing)
 
     @property
     def is_undeclared(self) -> bool:
@@ -239,7 +250,9 @@ def _pod_fact(pod: Pod, raw: RawObject) -> PodFact:
         memory=pod.memory_requested,
         gpu_memory=MiB(0) if gpus is None else gpus.request.memory_mib,
         gpu_compute=Percent(0) if gpus is None else gpus.request.compute or Percent(0),
+        sharing=None if gpus is None else gpus.request.sharing,
         whole_gpu=gpus is not None and gpus.request.whole,
+        beside_copies=gpus is not None and gpus.request.anti_affinity is AntiAffinity.NONE,
         ready=pod.condition("Ready").get("status") == "True",
         terminating=pod.terminating,
         gated=bool(pod.gates),

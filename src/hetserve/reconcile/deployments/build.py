@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
+from hetserve.objects.gpu_sharing import SharingTerms, terms_text
+from hetserve.placement.pods.requests import AntiAffinity
 from hetserve.planning.offers import Offer
 from hetserve.planning.tenancy import GpuDemand, Tenancy
 from hetserve.reconcile.deployments.template import TemplateError, model_container, user_template
@@ -35,9 +37,10 @@ def may_be_of(deployment: str, service: str) -> bool:
     return deployment.startswith(service.replace(".", "-")[: _MAX_NAME - _HASH - 1].rstrip("-"))
 
 
-def desired_deployment(service: InferenceService, offer: Offer) -> Json:
+def desired_deployment(service: InferenceService, offer: Offer, *, memory_limit: bool = True) -> Json:
     """Deployment of one service on one type, without replicas.
 
+    memory_limit: whether the environment limits what an instance that shares a GPU under MPS may allocate there.
     Raises TemplateError if the user's pod template conflicts with what hetserve must set in it.
     """
     meta, instance_type = service.metadata, offer.type
@@ -57,7 +60,7 @@ def desired_deployment(service: InferenceService, offer: Offer) -> Json:
             "selector": {"matchLabels": own},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
             "progressDeadlineSeconds": NO_DEADLINE,
-            "template": _pod_template(service, offer, labels),
+            "template": _pod_template(service, offer, labels, memory_limit=memory_limit),
         },
     }
 
@@ -112,7 +115,7 @@ def with_replicas(manifest: Json, replicas: int) -> Json:
     return {**manifest, "metadata": {**meta, "annotations": annotations}, "spec": {**spec, "replicas": replicas}}
 
 
-def _pod_template(service: InferenceService, offer: Offer, labels: Mapping[str, str]) -> Json:
+def _pod_template(service: InferenceService, offer: Offer, labels: Mapping[str, str], *, memory_limit: bool) -> Json:
     template = user_template(service.spec.template)
     spec, instance_type = template["spec"], offer.type
     template["metadata"]["labels"] |= labels
@@ -122,6 +125,10 @@ def _pod_template(service: InferenceService, offer: Offer, labels: Mapping[str, 
     if instance_type.spec.gpu is not None:
         template["metadata"]["annotations"][names.ANNOTATION_GPU_PRODUCT] = instance_type.spec.gpu.product
         _schedule_on_gpu(spec)
+    if offer.gpu is not None and offer.gpu.terms is not None:
+        template["metadata"]["annotations"] |= _sharing(offer.gpu, offer.gpu.terms)
+        if memory_limit and offer.gpu.mps:
+            _limit_memory(container, offer.gpu)
     _show_devices(spec, None if instance_type.spec.gpu is None else container)
     if not template["metadata"]["annotations"]:
         del template["metadata"]["annotations"]
@@ -168,6 +175,24 @@ def gpu_resources(gpu: GpuDemand) -> Mapping[str, str]:
         return {names.RESOURCE_GPU: "1"}
     memory = {names.RESOURCE_GPU_MEMORY: str(gpu.memory)}
     return memory | {names.RESOURCE_GPU_COMPUTE: str(gpu.compute)} if gpu.compute else memory
+
+
+def _sharing(gpu: GpuDemand, terms: SharingTerms) -> Mapping[str, str]:
+    """Annotations of an instance that shares its GPU on terms."""
+    written = {names.ANNOTATION_GPU_SHARING: terms_text(terms)}
+    return written | {names.ANNOTATION_ANTI_AFFINITY: AntiAffinity.NONE.value} if gpu.copies else written
+
+
+def _limit_memory(container: Json, gpu: GpuDemand) -> None:
+    """Under MPS an instance that allocates more than it asks for fails, not its neighbours."""
+    if any(entry.get("name") == names.ENV_MEMORY_LIMIT for entry in container.get("env", [])):
+        raise TemplateError(
+            f"spec.template: container {container.get('name')!r} sets {names.ENV_MEMORY_LIMIT}, which hetserve sets to "
+            f"the profile's gpuMemory; take it out"
+        )
+    # The one GPU that the container sees is its device 0.
+    limit = {"name": names.ENV_MEMORY_LIMIT, "value": f"0={gpu.memory}M"}
+    container["env"] = [*container.get("env", []), limit]
 
 
 def _schedule_on_gpu(spec: Json) -> None:

@@ -74,7 +74,7 @@ _NOTHING: Final = (ScalingReason.LOAD_UNKNOWN, ScalingReason.PLANNER_FAILED, Sca
 def choose_scaled(context: PlanningContext, snapshot: ServiceSnapshot, planner: Planner) -> PlanDecision:
     """The decision of the policy, as a plan in force. Calls the planner as `decide` of `hetserve.scaling` asks."""
     in_force = _in_force(context)
-    if not context.books_compute and any(offer.shares for offer in context.offers.usable):
+    if not context.counts_pairs and any(offer.shares for offer in context.offers.usable):
         return unbooked(context, in_force)
     # A mix that has moved is recorded at once, with whatever is decided: it stays while nothing is measured.
     before, context = context, context.under(mix_to_follow(context.problem, snapshot.demand or _NOT_MEASURED))

@@ -1,19 +1,24 @@
-"""Bookings of compute that running instances have, beside those that their profiles ask for now.
+"""How running instances share GPUs, beside what their profiles ask for now.
 
 - Instances that hold GPU memory and declare no compute keep their templates until their profile is measured.
-- A plan records the booking of each type. While its counts stay, a recorded booking only grows: a smaller one would
-  restart instances to free room that nobody promised.
+- A plan records the terms of each type. While its counts stay, they only become stricter: looser ones would restart
+  instances to free room that nobody promised.
+- A plan of before slow-downs were counted by pairs records percent of compute, and keeps them as long as it stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from hetserve.base.units import MiB, Percent, quantity_to_mib
+from hetserve.base.units import MiB, Millionths, Percent, quantity_to_mib
+from hetserve.objects.gpu_sharing import SharingTerms
+from hetserve.planning.inputs import PlanSettings
 from hetserve.planning.offers import DEFAULT_NAMESPACE, Offer, namespace_of
 from hetserve.planning.plan import Counts
-from hetserve.planning.tenancy import Tenancy
+from hetserve.planning.tenancy import GpuDemand, SharingRule, Tenancy
+from hetserve.profiles.sharing import WHOLE, compute_share
+from hetserve.reconcile.cluster.kept_terms import kept_terms
 from hetserve.reconcile.deployments.ownership import belongs, gpus_of, is_deleting, type_of
 from hetserve.reconcile.plans.plan_record import PlanRecord, RecordedGpus
 from hetserve.reconcile.snapshot import RawObject, ServiceSnapshot
@@ -30,17 +35,26 @@ def undeclared_types(snapshot: ServiceSnapshot, recorded: PlanRecord | None) -> 
     asked |= {(type_of(d), _undeclared_memory(d)) for d in ours if int(d["spec"].get("replicas") or 0)}
     found = {kind for kind, memory in asked if memory}
     if recorded is not None:
-        found |= recorded.nonzero.keys() - recorded.gpus.booked.keys() - recorded.gpus.exclusive
+        found |= recorded.nonzero.keys() - recorded.gpus.declared
     whole = _only_whole(snapshot)
     had_whole = {kind for kind, memory in asked if kind in whole and memory >= whole[kind]}
     return frozenset(filter(None, found - had_whole))
 
 
-def booked_types(recorded: PlanRecord | None) -> Mapping[str, Percent]:
-    """Percent that instances of the recorded plan book, by type: what stays where a profile loses its measurement."""
+def rule_of(settings: PlanSettings, undeclared: Collection[str], recorded: PlanRecord | None) -> SharingRule:
+    """How instances share in a plan that is made now; what is not measured any more stays as it is recorded."""
+    gpus = RecordedGpus() if recorded is None else recorded.gpus
+    return SharingRule(settings.max_slowdown, undeclared, gpus.booked, gpus.terms)
+
+
+def rule_in_force(rule: SharingRule, recorded: PlanRecord | None) -> SharingRule | None:
+    """How they share in the recorded plan; None: as they would in one that is made now."""
     if recorded is None:
-        return {}
-    return {name: recorded.gpus.booked[name] for name in recorded.nonzero.keys() & recorded.gpus.booked.keys()}
+        return None
+    tolerances = {name: terms.tolerance for name, terms in recorded.gpus.terms.items()}
+    if recorded.gpus.booked:
+        return replace(rule, by_percent=True)
+    return replace(rule, tolerances=tolerances) if any(t != rule.max_slowdown for t in tolerances.values()) else None
 
 
 def _undeclared_memory(deployment: RawObject) -> MiB:
@@ -60,31 +74,69 @@ def _only_whole(snapshot: ServiceSnapshot) -> dict[str, MiB]:
     return {kind: memory for kind, memory in gpus.items() if needed.get(kind, memory) < memory}
 
 
-def recorded_gpus(counts: Counts, offers: Iterable[Offer], recorded: PlanRecord | None) -> RecordedGpus:
-    """How a plan with these counts has its GPUs. recorded: the plan before, whose bookings shrink only with counts."""
+def recorded_gpus(
+    counts: Counts,
+    offers: Iterable[Offer],
+    recorded: PlanRecord | None,
+    tolerances: Mapping[str, Millionths] | None = None,
+) -> RecordedGpus:
+    """How a plan with these counts has its GPUs.
+
+    recorded: the plan before: while the counts stay, its terms only become stricter, and a booking of compute stays
+    where it is enough. tolerances: by type, that the plan counts with instead of those of the offers.
+    """
     wanted = {name: n for name, n in counts if n > 0}
-    before = recorded.gpus.booked if recorded is not None and recorded.nonzero == wanted else {}
+    before = recorded.gpus if recorded is not None and recorded.nonzero == wanted else RecordedGpus()
     planned = [offer for offer in offers if offer.name in wanted]
-    return RecordedGpus(
-        {o.name: max(o.gpu.compute, before.get(o.name, Percent(0))) for o in planned if o.shares and o.gpu is not None},
-        frozenset(o.name for o in planned if o.gpu is not None and o.gpu.tenancy is Tenancy.EXCLUSIVE),
-    )
+    shared = [(one, one.gpu) for one in planned if one.gpu is not None and one.shares]
+    booked = {one.name: kept for one, gpu in shared if (kept := _kept_booking(one, gpu, before)) is not None}
+    terms = {
+        one.name: _kept(one.name, terms, before)
+        for one, gpu in shared
+        if one.name not in booked and (terms := _terms(one, gpu, tolerances or {})) is not None
+    }
+    alone = frozenset(one.name for one in planned if one.gpu is not None and one.gpu.tenancy is Tenancy.EXCLUSIVE)
+    under_mps = {one.name for one, gpu in shared if gpu.mps or (one.name in before.mps and not _is_measured(one))}
+    return RecordedGpus(terms, booked, alone, frozenset(under_mps & terms.keys()))
+
+
+def _kept_booking(offer: Offer, gpu: GpuDemand, before: RecordedGpus) -> Percent | None:
+    """Percent of compute that the type's instances go on booking; None: they share on terms."""
+    booked, measured = before.booked.get(offer.name), compute_share(offer.profile.spec)
+    if gpu.terms is None:
+        return gpu.compute if booked is None else max(gpu.compute, booked)
+    return booked if booked is not None and (measured is None or measured.fits(booked)) else None
+
+
+def _terms(offer: Offer, gpu: GpuDemand, tolerances: Mapping[str, Millionths]) -> SharingTerms | None:
+    """Terms that a plan counts with."""
+    if offer.name in tolerances and offer.own is not None and offer.own.gpu.terms is not None:
+        return replace(offer.own.gpu.terms, tolerance=tolerances[offer.name])
+    return gpu.terms
+
+
+def _kept(name: str, terms: SharingTerms, before: RecordedGpus) -> SharingTerms:
+    return kept_terms(before.terms[name], terms) if name in before.terms else terms
+
+
+def _is_measured(offer: Offer) -> bool:
+    return compute_share(offer.profile.spec) is not None
 
 
 def is_booked_right(record: PlanRecord, offers: Iterable[Offer]) -> bool:
-    """Whether a record of these inputs says what a plan of them would, or larger bookings."""
-    asked, has = recorded_gpus(record.counts, offers, None), record.gpus
-    alike = (asked.booked.keys(), asked.exclusive) == (has.booked.keys(), has.exclusive)
-    return alike and all(has.booked[name] >= compute for name, compute in asked.booked.items())
+    """Whether a record of these inputs says what a plan of them would, or is stricter."""
+    return recorded_gpus(record.counts, offers, record) == record.gpus
 
 
 def as_recorded(offers: Mapping[str, Offer], record: PlanRecord) -> dict[str, Offer]:
-    """Offers with the bookings of a plan in force."""
-    return {name: _booked(offer, record.gpus.booked.get(name)) for name, offer in offers.items()}
+    """Offers with the terms and bookings of a plan in force."""
+    return {name: _as_recorded(offer, record.gpus) for name, offer in offers.items()}
 
 
-def _booked(offer: Offer, compute: Percent | None) -> Offer:
-    if compute is None or not offer.shares or offer.gpu is None:
+def _as_recorded(offer: Offer, gpus: RecordedGpus) -> Offer:
+    terms, compute = gpus.terms.get(offer.name), gpus.booked.get(offer.name)
+    if offer.gpu is None or not offer.shares or (terms is None and compute is None):
         return offer
-    demand = replace(offer.demand, gpu_compute=compute)
-    return replace(offer, demand=demand, gpu=replace(offer.gpu, compute=compute))
+    percent = WHOLE if compute is None else compute
+    gpu = replace(offer.gpu, compute=percent, terms=terms, mps=offer.name in gpus.mps)
+    return replace(offer, demand=replace(offer.demand, gpu_compute=percent), gpu=gpu)

@@ -19,7 +19,7 @@ from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.cluster.launch_times import observed_launch_times
 from hetserve.reconcile.cluster.observed import place_of, read_service, service_outline
 from hetserve.reconcile.plans.autoscaled import asking, choose_scaled, decided_for
-from hetserve.reconcile.plans.bookings import booked_types, undeclared_types
+from hetserve.reconcile.plans.bookings import rule_in_force, rule_of, undeclared_types
 from hetserve.reconcile.plans.changes import entry_of
 from hetserve.reconcile.plans.pause_and_advise import advised, held_advice, paused, stored_advice
 from hetserve.reconcile.plans.plan_decision import Explained, PlanDecision
@@ -63,19 +63,33 @@ def _decide(
     problem_text = _stored_problem(snapshot)
     if problem_text is not None:
         return unplanned(Reason.SPEC_INVALID, problem_text, recorded, service)
-    sharing = SharingRule(snapshot.settings.max_slowdown, undeclared_types(snapshot, recorded), booked_types(recorded))
-    offers = resolve_offers(service, snapshot.types, snapshot.profiles, sharing)
-    if isinstance(offers, Unplannable):
-        return unplannable(offers, recorded, service)
-    context = _context(snapshot, service, recorded, offers, sharing)
-    if isinstance(context, Unplannable):
-        return unplannable(context, recorded, service, offers)
+    rule = rule_of(snapshot.settings, undeclared_types(snapshot, recorded), recorded)
+    before = rule_in_force(rule, recorded)
+    standing = None if before is None else _context(snapshot, service, recorded, before)
+    if recorded is not None and isinstance(standing, PlanningContext) and standing.digest == recorded.inputs:
+        decision = _chosen(standing, snapshot, planner)
+        if not _leaves(decision, recorded):
+            return decision
+    context = _context(snapshot, service, recorded, rule)
+    return context if isinstance(context, PlanDecision) else _chosen(context, snapshot, planner)
+
+
+def _leaves(decision: PlanDecision, recorded: PlanRecord) -> bool:
+    """Whether a recorded plan is left: then all instances share as they do in a plan that is made now."""
+    if decision.feasible.status == "False":
+        return True
+    record = decision.record
+    return decision.is_new and record is not None and record.nonzero != recorded.nonzero
+
+
+def _chosen(context: PlanningContext, snapshot: ServiceSnapshot, planner: Planner) -> PlanDecision:
+    service, recorded = context.service, context.recorded
     try:
         mix = _mix_in_force(service, recorded)
         context = context.under(mix if mix is not None and is_servable(context.problem, mix) else None)
         return (choose_mixed if service.spec.scaling is None else choose_scaled)(context, snapshot, planner)
     except Exception as error:
-        return unplanned(Reason.PLANNER_FAILED, f"{type(error).__name__}: {error}", recorded, service, offers)
+        return unplanned(Reason.PLANNER_FAILED, f"{type(error).__name__}: {error}", recorded, service, context.offers)
 
 
 def _mix_in_force(service: InferenceService, recorded: PlanRecord | None) -> BatchMix | None:
@@ -93,32 +107,35 @@ def _context(
     snapshot: ServiceSnapshot,
     service: InferenceService,
     recorded: PlanRecord | None,
-    offers: Offers,
     sharing: SharingRule,
-) -> PlanningContext | Unplannable:
+) -> PlanningContext | PlanDecision:
+    """The case for a planner, where instances share by a rule; or why there is none."""
     assert snapshot.service is not None  # noqa: S101  the caller has checked
+    offers = resolve_offers(service, snapshot.types, snapshot.profiles, sharing)
+    if isinstance(offers, Unplannable):
+        return unplannable(offers, recorded, service)
     place = (namespace_of(service), service.metadata.name)
     asked = place, service.spec.model.name, offers.usable, snapshot.pods, snapshot.foreign_pods
     facts = _timed(snapshot, snapshot.capacity.facts(*asked, declaring=snapshot.declaring), service)
-    declared = _problem(snapshot, service, offers, sharing, ClusterFacts())
-    problem = _problem(snapshot, service, offers, sharing, facts)
-    if isinstance(declared, Unplannable):
-        return declared
-    if isinstance(problem, Unplannable):
-        return problem
+    declared = _problem(snapshot, service, offers, ClusterFacts())
+    problem = _problem(snapshot, service, offers, facts)
+    if isinstance(declared, Unplannable) or isinstance(problem, Unplannable):
+        why = declared if isinstance(declared, Unplannable) else problem
+        assert isinstance(why, Unplannable)  # noqa: S101  one of them is
+        return unplannable(why, recorded, service, offers)
     stored = {kind: stored_finding(snapshot.service, kind) for kind in (ConditionType.PLANNED, ConditionType.FEASIBLE)}
     problem, runs = without_slack_caps(problem, declared), bool(snapshot.deployments or snapshot.pods)
     bound = Counter(pod.instance_type for pod in snapshot.pods if pod.node is not None and not pod.terminating)
     stays = any(has.running < bound[name] for name, has in facts.types.items())
-    return PlanningContext(service, offers, declared, problem, recorded, stored, runs, snapshot.books_compute, stays)
+    return PlanningContext(service, offers, declared, problem, recorded, stored, runs, snapshot.counts_pairs, stays)
 
 
 def _problem(
-    snapshot: ServiceSnapshot, service: InferenceService, offers: Offers, sharing: SharingRule, facts: ClusterFacts
+    snapshot: ServiceSnapshot, service: InferenceService, offers: Offers, facts: ClusterFacts
 ) -> Problem | Unplannable:
     follows = service.spec.scaling is not None
     load = _ANY_LOAD if follows else None
-    built = problem_of(service, offers, facts, snapshot.settings, sharing=sharing, load=load)
+    built = problem_of(service, offers, facts, snapshot.settings, load=load)
     return replace(built, load=None) if follows and isinstance(built, Problem) else built
 
 
@@ -188,7 +205,7 @@ def _standing(context: PlanningContext) -> PlanRecord | None:
     record, spec = context.recorded, context.service.spec
     if record is None or record.inputs != context.digest or spec.objective != "MaxThroughput" or spec.metrics is None:
         return None
-    booked = context.books_compute or not any(offer.shares for offer in context.offers.usable)
+    booked = context.counts_pairs or not any(offer.shares for offer in context.offers.usable)
     return (
         record
         if booked and has_judge(context.problem) and is_right(record, context) and fits(record.counts, context.problem)

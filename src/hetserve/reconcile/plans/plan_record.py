@@ -10,6 +10,7 @@ from typing import Any, Final
 from hetserve.base.timestamps import timestamp, unix_seconds
 from hetserve.base.units import QPS, MicroDollarsPerHour, Percent, format_money, parse_money
 from hetserve.demand.mix import BatchMix
+from hetserve.objects.gpu_sharing import SharingTerms, parse_terms, terms_text
 from hetserve.planning.plan import Counts, Plan, Trial, read_counts, summary
 from hetserve.planning.problem import Problem
 from hetserve.profiles.sharing import WHOLE
@@ -23,19 +24,32 @@ MOST_LOAD: Final = 1e9
 
 @dataclass(frozen=True, slots=True)
 class RecordedGpus:
-    """How instances of a plan have their GPUs. booked: percent of compute by type; exclusive: types with whole GPUs.
+    """How instances of a plan have their GPUs, by type.
 
-    A type in neither declares no compute: a CPU type, one priced by the instance, or a plan of before it was booked.
+    terms: on which they share. booked: percent of compute, of a plan of before slow-downs were counted by pairs.
+    exclusive: types with whole GPUs. mps: types whose terms were measured under MPS. A type in none of these declares
+    no compute: a CPU type, one priced by the instance, or a plan of before it was booked.
     """
 
+    terms: Mapping[str, SharingTerms] = field(default_factory=dict)
     booked: Mapping[str, Percent] = field(default_factory=dict)
     exclusive: frozenset[str] = frozenset()
+    mps: frozenset[str] = frozenset()
+
+    @property
+    def declared(self) -> frozenset[str]:
+        """Types of which the plan says how they have their GPUs."""
+        return frozenset(self.terms) | frozenset(self.booked) | self.exclusive
 
     def entry(self, name: str, count: int) -> Json:
         """An entry of status.plan.counts."""
         entry: Json = {"instanceType": name, "count": count}
         if name in self.exclusive:
             return {**entry, "sharing": "Exclusive"}
+        if name in self.terms:
+            mode = {"sharingMode": "MPS"} if name in self.mps else {}
+            shared = {"sharing": "Shared", "gpuCompute": WHOLE, "gpuSharing": terms_text(self.terms[name])}
+            return {**entry, **shared, **mode}
         return {**entry, "sharing": "Shared", "gpuCompute": self.booked[name]} if name in self.booked else entry
 
 
@@ -196,9 +210,15 @@ def _parsed(raw: Json) -> PlanRecord:
 
 
 def _read_gpus(counts: Iterable[Mapping[str, Any]]) -> RecordedGpus:
-    """Raises ValueError for a booking outside of 1 to 100."""
-    booked = {str(e["instanceType"]): int(e["gpuCompute"]) for e in counts if e.get("gpuCompute") is not None}
+    """Raises ValueError for a booking outside of 1 to 100, and for terms that cannot be read."""
+    named = [(str(entry["instanceType"]), entry) for entry in counts]
+    booked = {name: int(e["gpuCompute"]) for name, e in named if e.get("gpuCompute") is not None}
     if any(not 0 < compute <= WHOLE for compute in booked.values()):
         raise ValueError(f"gpuCompute: {booked} must be 1 to 100")
-    exclusive = frozenset(str(e["instanceType"]) for e in counts if e.get("sharing") == "Exclusive")
-    return RecordedGpus({name: Percent(compute) for name, compute in booked.items()}, exclusive)
+    terms = {name: parse_terms(str(e["gpuSharing"])) for name, e in named if e.get("gpuSharing") is not None}
+    return RecordedGpus(
+        terms,
+        {name: Percent(compute) for name, compute in booked.items() if name not in terms},
+        frozenset(name for name, e in named if e.get("sharing") == "Exclusive"),
+        frozenset(name for name, e in named if e.get("sharingMode") == "MPS"),
+    )

@@ -61,7 +61,7 @@ class _InForce:
 
 def choose(context: PlanningContext, planner: Planner) -> PlanDecision:
     force = _in_force(context)
-    if not context.books_compute and any(offer.shares for offer in context.offers.usable):
+    if not context.counts_pairs and any(offer.shares for offer in context.offers.usable):
         return unbooked(context, force.standing)
     trial = None if force.rival is None else _checked(context, force, force.rival, planner)
     if isinstance(trial, PlanDecision):

@@ -12,10 +12,13 @@ from typing import Any, Final
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.demand.mix import BatchMix
+from hetserve.objects.gpu_sharing import terms_text
 from hetserve.planning.offers import Offer, Offers, Unplannable
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem
 from hetserve.planning.tenancy import Tenancy
+from hetserve.planning.tolerances import with_tolerances
+from hetserve.profiles.sharing import BOOKED_SLOWDOWN
 from hetserve.profiles.variants import served_variants
 from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, recorded_gpus
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status
@@ -23,7 +26,8 @@ from hetserve.reconcile.plans.plan_record import PlanRecord, plan_record, record
 from hetserve.scaling.plans.counts import cost_of
 
 _NOT_BOOKED: Final = (
-    "the extender that leads does not say that it books compute, so no plan with shared GPUs is made; what runs stays"
+    "the extender that leads does not say that it counts slow-downs by pairs, so no plan with shared GPUs is made; "
+    "what runs stays"
 )
 
 
@@ -34,11 +38,18 @@ _ANSWERED: Final = (Reason.PLAN_COMPUTED, Reason.PLANNER_TIMED_OUT, Reason.PLANN
 def inputs_digest(declared: Problem) -> str:
     """Digest of a problem without facts of the cluster.
 
-    How an instance has its GPU is left out: prices, demands and the record say it, and its reasons are only text.
+    Of how an instance has its GPU only the terms are in it: prices, demands and the record say the rest, and reasons
+    are only text.
     """
-    types, unshared = (tuple(replace(one, gpu=None) for one in each) for each in (declared.types, declared.unshared))
-    text = json.dumps(_canonical(replace(declared, types=types, unshared=unshared)), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    alone = declared.unshared if any(one.shares for one in declared.types) else ()
+    types, unshared = (tuple(replace(one, gpu=None, own=None) for one in each) for each in (declared.types, alone))
+    written = _canonical(replace(declared, types=types, unshared=unshared))
+    if any(one.shares and one.gpu is not None and one.gpu.terms is None for one in declared.types):
+        written["max_slowdown"] = BOOKED_SLOWDOWN  # as plans with percentages were recorded
+    terms = {one.name: terms_text(one.gpu.terms) for one in declared.types if one.gpu is not None and one.gpu.terms}
+    if terms:
+        written["terms"] = terms
+    return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _canonical(value: Any) -> Any:
@@ -54,7 +65,7 @@ def _canonical(value: Any) -> Any:
 class PlanningContext:
     """A service that can be planned. declared: problem without facts of the cluster; problem: with them.
 
-    stored: what the status says of planning. runs: whether it has any Deployment or pod. books_compute: as of
+    stored: what the status says of planning. runs: whether it has any Deployment or pod. counts_pairs: as of
     ServiceSnapshot. stays: instances run of which those that book as planned now would find no place. measured_mix:
     which the plan in force is for, and both problems with it; None: what is declared. declared_mix: of the spec.
     """
@@ -66,7 +77,7 @@ class PlanningContext:
     recorded: PlanRecord | None
     stored: Mapping[ConditionType, Finding | None]
     runs: bool
-    books_compute: bool
+    counts_pairs: bool
     stays: bool = False
     measured_mix: BatchMix | None = None
     declared_mix: BatchMix | None = None
@@ -86,7 +97,14 @@ class PlanningContext:
 
 
 def record_of(context: PlanningContext, plan: Plan) -> PlanRecord:
-    return plan_record(plan, context.digest, recorded_gpus(plan.counts, context.offers.usable, context.recorded))
+    """The record of a plan; its digest and price are those of the tolerances that are recorded."""
+    gpus = recorded_gpus(plan.counts, context.offers.usable, context.recorded, dict(plan.tolerances))
+    own = {name for name, _ in plan.tolerances}
+    declared = with_tolerances(
+        context.declared, {name: terms.tolerance for name, terms in gpus.terms.items() if name in own}
+    )
+    cost = cost_of(plan.counts, declared) if own else plan.cost
+    return plan_record(replace(plan, cost=cost), replace(context, declared=declared).digest, gpus)
 
 
 def handmade_of(context: PlanningContext, counts: Counts, message: str, plan: Plan | None, qps: float) -> PlanRecord:
@@ -118,7 +136,7 @@ def pending(context: PlanningContext, standing: PlanRecord | None) -> PlanDecisi
 
 
 def unbooked(context: PlanningContext, standing: PlanRecord | None) -> PlanDecision:
-    """The extender books no compute: a recorded plan with bookings is followed, and none is made."""
+    """The extender counts no pairs: a recorded plan with shared GPUs is followed, and none is made."""
     if standing is not None:
         return pending(context, standing)
     return unplanned(Reason.COMPUTE_NOT_BOOKED, _NOT_BOOKED, context.recorded, context.service, context.offers)

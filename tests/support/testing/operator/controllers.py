@@ -13,9 +13,10 @@ from datetime import datetime
 from typing import Any
 
 from hetserve.api import names
+from hetserve.objects.gpu_sharing import tolerate
 from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.inventory import Gpu, parse_node
-from hetserve.placement.pods.requests import GpuRequest
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
 from hetserve.placement.pods.view import parse_pod
 from testing.kit.apiserver import FakeApiServer
 from testing.kit.deployments import copied
@@ -26,8 +27,8 @@ Json = dict[str, Any]
 class Controllers:
     """Deployment controller, scheduler with the extender's rules, kubelet and garbage collector over one server.
 
-    books_compute: False: the extender is of before compute was booked. launch_ticks: stages from bound to ready.
-    never_ready: types whose instances do not become ready. terminating_ticks: stages from deleted to gone. gated: types
+    counts_pairs: False: the extender is of before slow-downs were counted by pairs, and books percent. launch_ticks:
+    stages from bound to ready. never_ready: types whose instances do not become ready. terminating_ticks: stages from deleted to gone. gated: types
     whose instances stay at their gates. refused: types whose instances the scheduler finds no place for, and why.
     clock: what a new pod's creation time is read from; None: from how many there were.
     """
@@ -38,7 +39,7 @@ class Controllers:
         self.terminating_ticks = 1
         self.launch_ticks = 0
         self.never_ready: set[str] = set()
-        self.books_compute = True
+        self.counts_pairs = True
         self.gated: set[str] = set()
         self.refused: dict[str, str] = {}
         self.clock: Callable[[], datetime] | None = None
@@ -152,12 +153,16 @@ class Controllers:
         if request.whole or any(other.whole for other in there):
             return not there
         room = gpu.memory_mib - sum(other.memory_mib for other in there) >= request.memory_mib
-        if request.model_key in {other.model_key for other in there} or not room:
+        copies = [other for other in there if other.model_key == request.model_key]
+        apart = copies and any(one.anti_affinity is AntiAffinity.HARD for one in (request, *copies))
+        if apart or not room:
             return False
-        if not self.books_compute:
-            return True
-        alike = all((other.compute is None) == (request.compute is None) for other in there)
-        return alike and sum(other.booked_compute for other in (request, *there)) <= WHOLE_COMPUTE
+        everybody = (request, *there)
+        if len({other.kind for other in everybody}) > 1:
+            return False
+        if request.sharing is not None and self.counts_pairs:
+            return tolerate([other.tenant(other.sharing) for other in everybody if other.sharing is not None])
+        return sum(other.booked_compute for other in everybody) <= WHOLE_COMPUTE
 
     def _roll(self, path: str, deployment: Json) -> None:
         """maxSurge 0, maxUnavailable 1: an old pod goes only while every other one is ready; or, with maxSurge 1 and

@@ -67,7 +67,7 @@ class SimulatedOperator:
             self.cache,
             self.settings,
             self._now,
-            lambda: self.cluster.books_compute,
+            lambda: self.cluster.counts_pairs,
             demand=lambda key, wanted: None if wanted is None else self.demand(key, self._now()),
             router=lambda _namespace: self.router,
         )

@@ -162,7 +162,7 @@ def play(  # noqa: PLR0917
     if service.spec.model.variants is None:
         why = f"policy {asked.policy} chooses among variants, and spec.model.variants names none"
         raise NotPlannedError(str(Reason.SPEC_INVALID), why)
-    held = configuration(name, problem, counts)
+    problem, held = configuration(name, problem, counts)
     effort = serving.long_enough(problem, rate, effort, serving.MOST_AT_A_RATE)
     system = system_of(service, problem, manifests, asked)
     batch, largest = max(problem.mix.batches), len(system.served.batches)
@@ -255,8 +255,7 @@ def _times(
     service: InferenceService, problem: Problem, type_name: str, spec: ModelProfileSpec, asked: JoinedOptions
 ) -> dict[str, LatencyProfile]:
     """By variant that may serve: as profiled, slowed where the type shares its GPU, with the noise asked for."""
-    shares = next(option.shares for option in problem.types if option.name == type_name)
-    factor = (problem.max_slowdown or ONE) / ONE if shares else 1.0
+    factor = next(option.slowdown or ONE for option in problem.types if option.name == type_name) / ONE
     allowed = {one.name for one in _chosen(service, asked)}
     found = variant_profiles(service.spec.model, spec)
     times = {name: slowed(profile, factor) for name, profile in found.items() if name in allowed}

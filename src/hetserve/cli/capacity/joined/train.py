@@ -48,7 +48,8 @@ def _trained(
     if service.spec.model.variants is None:
         refuse(f"{name}: spec.model.variants names no variants to choose among; nothing is to be learned")
     _check_mix(name, problem, declared=options["mix"] is None)
-    held = {one: n for one, n in configuration(name, problem, options["counts"]).items() if n}
+    problem, counts = configuration(name, problem, options["counts"])
+    held = {one: n for one, n in counts.items() if n}
     asked = JoinedOptions(options["policy"], deadline=options["deadline"], noise=options["noise"])
     fleet = TrainedFleet(system_of(service, problem, manifests, asked).present(held), held)
     low, high = options["rates"] or (load * fleet.capacity for load in LOADS)

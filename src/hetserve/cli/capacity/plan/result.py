@@ -21,6 +21,7 @@ from hetserve.cli.output.streams import refuse
 from hetserve.planning import Plan, Problem, Unplannable
 from hetserve.planning import plan as decide
 from hetserve.planning.plan import EvaluatedConfiguration, NextStep
+from hetserve.planning.tolerances import with_tolerances
 from hetserve.registry.planners import PLANNERS, evaluating, made_for
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def _decide(
         with steps(name) if tries else nullcontext(Steps()) as shown:
             shown.busy("trying")
             made = decide(problem, seed=seed)
+    problem = with_tolerances(problem, dict(made.tolerances))
     result = ServicePlan(service, problem, made, _seed(planner, seed) if made.evaluated else None)
     return result if made.feasible else NotPlanned(name, model, str(made.reason), made.message, document(result))
 

@@ -14,6 +14,7 @@ from hetserve.cli.capacity.services import NotPlannedError
 from hetserve.cli.capacity.together.places import PlacedInstance, WantedInstance
 from hetserve.planning import Problem, plan
 from hetserve.planning.offers import Offer, namespace_of, resolve_offers
+from hetserve.planning.tolerances import with_tolerances
 from hetserve.profiles import profile_from_spec
 from hetserve.profiles.sharing import ONE, compute_share
 from hetserve.registry.choices import Arrivals
@@ -72,9 +73,8 @@ class PlannedService:
 
     @property
     def expected(self) -> Mapping[str, float]:
-        """Sigma on the types whose instances share GPUs: what the plan and its dispatch policy count with."""
-        sigma = self.problem.max_slowdown
-        return {o.name: sigma / ONE for o in self.problem.types if sigma is not None and o.shares}
+        """Slow-down on the types whose instances share GPUs: what the plan and its dispatch policy count with."""
+        return {o.name: o.slowdown / ONE for o in self.problem.types if o.slowdown is not None}
 
     @property
     def alone(self) -> Problem:
@@ -124,6 +124,7 @@ def planned_service(service: InferenceService, problem: Problem, manifests: Mani
     if not decided.feasible or not decided.qps:
         raise NotPlannedError(str(decided.reason), decided.message)
     declared = service.spec.load and service.spec.load.expected_qps
+    problem = with_tolerances(problem, dict(decided.tolerances))
     offers = resolve_offers(service, manifests.types, manifests.profiles)
     by_name = {offer.name: offer for offer in getattr(offers, "usable", ())}
     states = decided.qps if decided.held_qps is None else decided.held_qps

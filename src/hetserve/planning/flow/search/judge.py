@@ -261,6 +261,8 @@ class Judge:
         return self._drawn[queries, seed]
 
 
+_EDGE: Final = 0.95
+"""Of the fluid rate."""
 _PRECISE: Final = 0.015
 _NEAR: Final = 1.2
 """Of the allowed share: the short trials of counts that just hold have no more late queries."""
@@ -284,10 +286,19 @@ class Proof:
         return self._short.tried + self._long.tried + self._longest.tried
 
     def holds(self, values: Values, rate: float) -> bool:
-        """Whether counts hold a rate [queries/s]; longer trials decide where short ones are too few."""
-        return self._short.holds(values, rate) or (
-            self._short.undecided(values, rate) and self._long.holds(values, rate)
-        )
+        """Whether counts hold a rate [queries/s]; longer trials decide where short ones are too few.
+
+        Where a rate takes nearly all time of instances that share GPUs, both must hold: there a run that is not long
+        enough sees the queue before it has grown.
+        """
+        if self._short.holds(values, rate):
+            return not self._at_the_edge(values, rate) or self._long.holds(values, rate)
+        return self._short.undecided(values, rate) and self._long.holds(values, rate)
+
+    def _at_the_edge(self, values: Values, rate: float) -> bool:
+        table = self._short.table
+        shares = any(option.shares and n for option, n in zip(table.types, values, strict=True))
+        return shares and rate > _EDGE * self._short.fluid(values)
 
     def just_holds(self, values: Values, rate: float) -> bool:
         """Whether counts hold a rate [queries/s] that may be their highest one: there only long trials tell."""
