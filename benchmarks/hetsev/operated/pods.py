@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from benchmarks.hetsev.operated.gates import Gates
 from benchmarks.hetsev.policy import InstanceSeen, Seen, Start
 
 from hetserve.api.names import LABEL_SERVICE
 from hetserve.base.units import Seconds
 from hetserve.placement.decision.refusals import NodeRefusal
+from hetserve.placement.decision.wording import texts_by_node
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.requests import DEFAULT_POLICY, PolicyName
@@ -35,6 +38,8 @@ class PodLife(Controllers):
         self.placer = Placer(lambda: Seconds(self.now.timestamp()), _HOLD, policy=policy)
         NodeEventHandler(self.placer).replace([raw for _, raw in api.items("nodes")])
         self._events = PodEventHandler(self.placer)
+        largest = max(gpu.memory_mib for node in self.placer.ledger.inventories().values() for gpu in node.gpus)
+        self._gates = Gates(self.placer, largest)
         self._told: dict[str, Json] = {}
         self._versions: dict[str, str] = {}
         self._there: Mapping[str, InstanceSeen] = {}
@@ -68,20 +73,31 @@ class PodLife(Controllers):
         for path, pod in self.pods():
             here = self._there.get(path)
             if here is not None and here.ready <= self._seconds and not pod["status"].get("conditions"):
-                since = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
-                pod["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": since}]
+                ready = {"type": "Ready", "status": "True", "lastTransitionTime": self._stamp()}
+                pod["status"]["conditions"] = [ready]
                 self.api.touch(path)
 
     def _bind(self) -> None:
-        """Each pod without a node, the oldest first, as kube-scheduler asks the extender about it."""
+        """Each pod without a gate and a node, the oldest first, as kube-scheduler asks the extender about it."""
         self._tell()
+        self._release()
         waiting = [
             (path, pod)
             for path, pod in self.pods()
-            if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
+            if not (pod["spec"].get("nodeName") or pod["spec"].get("schedulingGates"))
+            and "deletionTimestamp" not in pod["metadata"]
         ]
         for path, pod in sorted(waiting, key=lambda one: (one[1]["metadata"]["creationTimestamp"], one[0])):
             self._schedule(path, pod)
+        self._tell()
+
+    def _release(self) -> None:
+        """Removes the gates of the pods whose turn it is."""
+        by_uid = {pod["metadata"]["uid"]: (path, pod) for path, pod in self.pods()}
+        for uid in self._gates.released():
+            path, pod = by_uid[uid]
+            pod["spec"]["schedulingGates"] = []
+            self.api.touch(path)
         self._tell()
 
     def _schedule(self, path: str, pod: Json) -> None:
@@ -101,19 +117,25 @@ class PodLife(Controllers):
         bound = binding(BindArgs(meta["name"], meta["namespace"], meta["uid"], node), booking, "")
         meta["annotations"] |= bound["metadata"]["annotations"]  # type: ignore[index]
         pod["spec"]["nodeName"] = node
-        pod["spec"].pop("schedulingGates", None)
         pod["status"].pop("conditions", None)
         self.api.touch(path)
         (gpu,) = booking.gpus
         self.starts.append(Start(meta["labels"][LABEL_SERVICE], f"{node}/{gpu}", path))
 
     def _refuse(self, path: str, pod: Json, refusals: Iterable[NodeRefusal]) -> None:
-        kinds = sorted({refusal.kind.value for refusal in refusals})
-        message = f"0 nodes are available: {', '.join(kinds)}"
+        """As kube-scheduler says it: each of the extender's texts behind the number of its nodes."""
+        texts = Counter(texts_by_node(refusals).values())
+        message = f"0/{texts.total()} nodes are available: {', '.join(f'{n} {text}' for text, n in texts.items())}."
+        known: Json = next(iter(pod["status"].get("conditions") or ()), {})
+        if known.get("message") == message:
+            return
+        since = known.get("lastTransitionTime") or self._stamp()
         words = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-        if pod["status"].get("conditions") != [words]:
-            pod["status"]["conditions"] = [words]
-            self.api.touch(path)
+        pod["status"]["conditions"] = [{**words, "lastTransitionTime": since}]
+        self.api.touch(path)
+
+    def _stamp(self) -> str:
+        return self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _tell(self) -> None:
         """Tells the placer of pods that have changed or are gone."""
