@@ -12,6 +12,8 @@ from benchmarks.hetsev.policy import Controller
 from benchmarks.hetsev.rivals.round_robin import round_robin
 from benchmarks.hetsev.scene import Scene
 
+from hetserve.placement.pods.requests import policy_name
+
 REACTING: Final = {
     "scaleUp": {"stabilizationWindow": "0s", "lookAhead": "None"},
     "scaleDown": {"stabilizationWindow": "0s"},
@@ -23,6 +25,7 @@ _WISHES: Final = {
     "hetserve-exclusive": Wishes(price="Count", sharing="Exclusive"),
     "hetserve-t4": Wishes(price="Count", types=("t4",)),
     "hetserve-v100": Wishes(price="Count", types=("v100",)),
+    **{f"hetserve-{name}": Wishes(price="Count", placement=policy_name(name)) for name in ("WorstFit", "BestFit")},
     "hetserve-reacting": Wishes(price="Count", scaling=REACTING),
 }
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -99,12 +100,17 @@ def _plain(value: Any) -> Any:
     return [None if np.isnan(item) else item for item in value.tolist()] if isinstance(value, np.ndarray) else value
 
 
+@cache
+def _pool(jobs: int) -> ProcessPoolExecutor:
+    """One for all parts: its processes remember plans."""
+    return ProcessPoolExecutor(jobs)
+
+
 def results_of(runs: Sequence[Run], jobs: int) -> list[Result]:
     """In the order of the runs, each of which is played once in a process's life; a line says how far it is."""
     new = [run for run in dict.fromkeys(runs) if run not in _PLAYED]
-    with ProcessPoolExecutor(jobs) as pool:
-        for k, result in enumerate(pool.map(result_of, new), 1):
-            what = f"{result.run.world.scene} {result.run.world.seed} {result.run.controller}"
-            print(f"  {k}/{len(new)} {what}: {result.seconds:.0f} s", flush=True)
-            _PLAYED[result.run] = result
+    for k, result in enumerate(_pool(jobs).map(result_of, new), 1):
+        what = f"{result.run.world.scene} {result.run.world.seed} {result.run.controller}"
+        print(f"  {k}/{len(new)} {what}: {result.seconds:.0f} s", flush=True)
+        _PLAYED[result.run] = result
     return [_PLAYED[run] for run in runs]

@@ -10,6 +10,7 @@ from benchmarks.hetsev.assumptions import Model
 from benchmarks.hetsev.policy import STEP
 from benchmarks.hetsev.scene import Scene
 
+from hetserve.placement.pods.requests import DEFAULT_POLICY, PolicyName
 from hetserve.serving.services import MEASURED_AT
 from testing.builders import REMOVED, instance_type, model_profile, service
 from testing.cluster import gpu_node
@@ -26,13 +27,14 @@ class Wishes:
 
     price: what an instance pays for: its memory, as in the paper, its share of the GPU, or that where GPUs of all types
     cost the same. sharing: as spec.sharing. scaling: fields of spec.scaling. types: of GPUs that may be used; empty:
-    all.
+    all. placement: policy of the installation.
     """
 
     price: Literal["GiB", "GPU", "Count"] = "GPU"
     sharing: Literal["Shared", "Exclusive"] = "Shared"
     scaling: Json = field(default_factory=dict)
     types: tuple[str, ...] = ()
+    placement: PolicyName = DEFAULT_POLICY
 
 
 def objects(scene: Scene, wishes: Wishes) -> list[Json]:

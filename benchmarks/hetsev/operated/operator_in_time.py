@@ -48,7 +48,7 @@ class OperatorInTime:
         self.api = FakeApiServer(statuses=STATUSES)
         for raw in objects(scene, wishes):
             self.api.add(raw)
-        self.pods = PodLife(self.api, self.moment())
+        self.pods = PodLife(self.api, self.moment(), wishes.placement)
         self._prometheus = ScrapedPrometheus(NAMESPACE, {name: scene.assumed.models[name] for name in scene.models})
         self._queue = DelayQueue()
         self._plans = PlannerQueue(self.clock, lambda key: self._queue.add(key, self.clock(), urgent=True))

@@ -12,12 +12,15 @@ from benchmarks.hetsev.scale import Scale
 from benchmarks.hetsev.statistics import estimate
 from benchmarks.reporting import Json, table
 
+from hetserve.placement.pods.requests import DEFAULT_POLICY
+
 TITLE: Final = "Ablation, on section 6.3"
 _TAKEN: Final = {
     OURS[1]: "all of it",
     "hetserve-exclusive": "without sharing: each instance has a GPU",
     "hetserve-t4": "without a choice of types: T4s alone",
     "hetserve-v100": "without a choice of types: V100s alone",
+    **{f"hetserve-{name}": f"placed by {name}" for name in ("WorstFit", "BestFit") if name != DEFAULT_POLICY},
     "hetserve-reacting": "without looking ahead and without waiting before it scales in or out",
     "hetserve-round-robin": "without its dispatch: round robin",
 }
