@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.hetsev.intervals import Estimate, estimate, ratio
 from benchmarks.hetsev.rivals.kinds import RIVALS
 from benchmarks.hetsev.runs import BOUND, Result
 from benchmarks.hetsev.scale import Scale
-from benchmarks.hetsev.statistics import Estimate, estimate, ratio
 from benchmarks.reporting import Json, Kept, machine, table, verdict
 
 PARTS: Final = ("settings", "production", "waves", "cost", "ablation", "sensitivity")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Final
 
+from benchmarks.hetsev.intervals import estimate
 from benchmarks.hetsev.parts.settings import chosen
 from benchmarks.hetsev.results import OURS, against, by_controller, of
 from benchmarks.hetsev.runs import Run, World, results_of
 from benchmarks.hetsev.scale import Scale
-from benchmarks.hetsev.statistics import estimate
 from benchmarks.reporting import Json, table
 
 from hetserve.placement.pods.requests import DEFAULT_POLICY

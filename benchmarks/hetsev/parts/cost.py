@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Final
 
+from benchmarks.hetsev.intervals import Estimate, ratio
 from benchmarks.hetsev.parts.playing import played
 from benchmarks.hetsev.parts.settings import ALLOWED
 from benchmarks.hetsev.plots import costs
 from benchmarks.hetsev.results import OURS, against, comparison, goals, of
 from benchmarks.hetsev.runs import BOUND
 from benchmarks.hetsev.scale import Scale
-from benchmarks.hetsev.statistics import Estimate, ratio
 from benchmarks.reporting import Json, table
 
 TITLE: Final = "Cost (section 6.3)"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from benchmarks.hetsev.intervals import estimate
 from benchmarks.hetsev.parts.settings import chosen
 from benchmarks.hetsev.results import OURS, against, by_controller, of
 from benchmarks.hetsev.runs import Run, World, results_of
 from benchmarks.hetsev.scale import Scale
-from benchmarks.hetsev.statistics import estimate
 from benchmarks.reporting import Json, table
 
 TITLE: Final = "Sensitivity of section 6.3"

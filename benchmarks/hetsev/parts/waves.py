@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from benchmarks.hetsev.intervals import estimate
 from benchmarks.hetsev.parts.playing import played
 from benchmarks.hetsev.plots import by_service
 from benchmarks.hetsev.results import CONTROLLERS, OURS, comparison, goals, of
 from benchmarks.hetsev.scale import Scale
-from benchmarks.hetsev.statistics import estimate
 from benchmarks.reporting import Json
 
 TITLE: Final = "Fluctuating workload (section 6.2)"
