@@ -12,9 +12,14 @@ from benchmarks.hetsev.runs import BOUND, Result
 from benchmarks.hetsev.scale import Scale
 from benchmarks.reporting import Json, Kept, machine, table, verdict
 
+from hetserve.placement.pods.requests import DEFAULT_POLICY
+
 PARTS: Final = ("settings", "production", "waves", "cost", "ablation", "sensitivity")
+COMMAND: Final = "bench-hetsev"
 KEPT: Final = Kept("hetsev", "hetsev.parts")
 OURS: Final = ("hetserve", "hetserve-count")
+PLACED: Final = tuple(f"hetserve-{name}" for name in ("WorstFit", "BestFit") if name != DEFAULT_POLICY)
+"""`hetserve-count` under the placement policies that are not the default."""
 CONTROLLERS: Final = (*RIVALS, *OURS)
 Goals = Iterable[tuple[str, str, str, bool | None]]
 Of = Callable[[Json], float]
@@ -53,7 +58,8 @@ with which the statements of its section 3 come out. So published ratios stand b
 | `ilp-exclusive-count` | the same for the fewest GPUs |
 | `hetsev` | as published: 80 % saturation for a time, cheapest type, cool-down, no swap; GPUs shared by memory alone |
 | `hetserve` | this project: the operator's own steps and placement, at the paper's prices |
-| `hetserve-count` | the same where a GPU of either type costs the same |
+| `hetserve-count` | the same where a GPU of either type costs the same; placed by the default policy |
+| `hetserve-BestFit`, `-WorstFit` | `hetserve-count`, placed by that policy |
 | `clairvoyant` | a lower bound: rates known, no launches, queues or SLO; no controller can need less |
 
 `kubernetes`, `hpa-*`, `ilp-*` and `hetsev` have the best of the settings that were tried, for each section, on other
@@ -67,13 +73,13 @@ does not for the GPU's.
 
 
 def save(scale: Scale, part: str, data: Json, seconds: float) -> None:
-    about = {"command": f"make bench-hetsev FLAGS={part}", "seconds": round(seconds, 1), "jobs": scale.jobs}
+    about = {"command": f"make {COMMAND} FLAGS={part}", "seconds": round(seconds, 1), "jobs": scale.jobs}
     KEPT.save(part, about | {"machine": machine("numba", "NumPy", "highspy")}, data)
 
 
 def write() -> Path:
     """Names parts that were never measured."""
-    return KEPT.write(_HEAD, PARTS, "make bench-hetsev FLAGS={}", _facts)
+    return KEPT.write(_HEAD, PARTS, f"make {COMMAND} FLAGS={{}}", _facts)
 
 
 def _facts(about: Json) -> str:
@@ -102,7 +108,7 @@ def against(figures: Mapping[str, Any], above: str, below: str, what: Of) -> Est
 def comparison(figures: Json) -> str:
     """A row for each controller, and the bound."""
     head = ("", "queries/s", "mean response", "late", "GPU use", "GPU-hours", "V100", "T4", "dollars", "paper's cost")
-    rows = [_row(name, figures[name]) for name in CONTROLLERS if name in figures]
+    rows = [_row(name, some) for name, some in figures.items() if name != BOUND]
     if BOUND in figures:
         hours, dollars, memory = (
             estimate([one[key] for one in figures[BOUND]]).text(spec)

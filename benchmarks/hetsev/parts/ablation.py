@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.hetsev.intervals import estimate
 from benchmarks.hetsev.parts.settings import chosen
-from benchmarks.hetsev.results import OURS, against, by_controller, of
+from benchmarks.hetsev.results import OURS, PLACED, against, by_controller, of
 from benchmarks.hetsev.runs import Run, World, results_of
 from benchmarks.hetsev.scale import Scale
 from benchmarks.reporting import Json, table
-
-from hetserve.placement.pods.requests import DEFAULT_POLICY
 
 TITLE: Final = "Ablation, on section 6.3"
 _TAKEN: Final = {
@@ -20,7 +18,7 @@ _TAKEN: Final = {
     "hetserve-exclusive": "without sharing: each instance has a GPU",
     "hetserve-t4": "without a choice of types: T4s alone",
     "hetserve-v100": "without a choice of types: V100s alone",
-    **{f"hetserve-{name}": f"placed by {name}" for name in ("WorstFit", "BestFit") if name != DEFAULT_POLICY},
+    **{name: f"placed by {name.removeprefix('hetserve-')}" for name in PLACED},
     "hetserve-reacting": "without looking ahead and without waiting before it scales in or out",
     "hetserve-round-robin": "without its dispatch: round robin",
 }
@@ -39,12 +37,14 @@ for `kubernetes`.
 
 def measure(scale: Scale) -> Json:
     names = (*_TAKEN, *_ADDED)
-    runs = [Run(World("cost", seed, end=scale.end), name, _setting(name)) for seed in scale.seeds for name in names]
+    runs = [
+        Run(World("cost", seed, end=scale.end), name, _setting(name, scale)) for seed in scale.seeds for name in names
+    ]
     return {"figures": by_controller(results_of(runs, scale.jobs)), "seeds": len(scale.seeds)}
 
 
-def _setting(name: str) -> object:
-    return chosen("cost", "kubernetes" if name.startswith("kubernetes") else name)
+def _setting(name: str, scale: Scale) -> Any:
+    return chosen("cost", "kubernetes" if name.startswith("kubernetes") else name, scale)
 
 
 def describe(data: Json) -> str:

@@ -11,17 +11,17 @@ from benchmarks.hetsev.scale import Scale
 from benchmarks.reporting import Json
 
 
-def played(scene: str, scale: Scale, courses: Sequence[str]) -> Json:
-    """Figures by controller and seed, the bound's too; courses of the first seed, of these controllers."""
+def played(scene: str, scale: Scale, courses: Sequence[str], more: Sequence[str] = ()) -> Json:
+    """Figures by controller and seed, of `more` and the bound too; courses of the first seed, of these controllers."""
     runs = [
         Run(
             World(scene, seed, end=scale.end),
             name,
-            chosen(scene, name),
+            chosen(scene, name, scale),
             course=seed == scale.seeds[0] and name in courses,
         )
         for seed in scale.seeds
-        for name in (*CONTROLLERS, BOUND)
+        for name in (*CONTROLLERS, *more, BOUND)
     ]
     results = results_of(runs, scale.jobs)
     slowest = max(sum(one.seconds for one in results if one.run.world.seed == seed) for seed in scale.seeds)

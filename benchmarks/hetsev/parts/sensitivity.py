@@ -27,7 +27,7 @@ controllers and for what they are told; rates stay, and so do the rivals' settin
 
 def measure(scale: Scale) -> Json:
     runs = [
-        Run(World("cost", seed, end=scale.end, **changed), name, chosen("cost", name))
+        Run(World("cost", seed, end=scale.end, **changed), name, chosen("cost", name, scale))
         for changed in _WORLDS.values()
         for seed in scale.few
         for name in _PLAYED

@@ -59,11 +59,15 @@ def _best(name: str, results: Sequence[Result]) -> Json:
     return {"setting": asdict(setting), "late": late, "hours": hours, "tried": len(tried)}
 
 
-def chosen(scene: str, name: str) -> Any:
-    """A rival's kept setting for a scene; None: nothing was kept, or it is no rival."""
-    kept = KEPT.load("settings")
-    if kept is None or name not in RIVALS or name not in kept[1]["best"][scene]:
+def chosen(scene: str, name: str, scale: Scale) -> Any:
+    """A rival's kept setting for a scene; None: quickly measured, or no rival. Raises ValueError if none is kept."""
+    if scale.quick or name not in RIVALS:
         return None
+    kept = KEPT.load("settings")
+    if kept is None or name not in kept[1]["best"].get(scene, {}):
+        raise ValueError(
+            f"{scene}: no settings of {name} are kept; measure them first: make bench-hetsev FLAGS=settings"
+        )
     kind = type(RIVALS[name].settings[0])
     return kind(**kept[1]["best"][scene][name]["setting"])
 

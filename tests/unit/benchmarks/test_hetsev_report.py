@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from benchmarks.hetsev.controllers import CONTROLLERS
@@ -12,6 +13,7 @@ from benchmarks.hetsev.parts import ablation, cost, playing, production, sensiti
 from benchmarks.hetsev.results import by_controller, comparison
 from benchmarks.hetsev.rivals.kinds import RIVALS, VARIANTS
 from benchmarks.hetsev.runs import BOUND, Result, Run, World, controller_of, result_of
+from benchmarks.hetsev.scale import quick, whole
 from benchmarks.reporting import Json
 
 SHORT = World("cost", 0, end=120.0)
@@ -87,3 +89,12 @@ def test_a_table_has_each_controller_and_the_bound() -> None:
         assert base["paper_by_model"] == base["whole"]
         assert figures["hetsev"][seed]["paper_by_model"] == figures["hetsev"][seed]["held"]
     assert cost._mean_over_models(figures, "kubernetes", "whole").mean == 1.0
+
+
+def test_nothing_is_reported_with_settings_that_no_sweep_chose(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("benchmarks.reporting.RESULTS", tmp_path)
+
+    assert settings.chosen("waves", "kubernetes", quick(1)) is None
+    assert settings.chosen("waves", "hetserve", whole(1, 2)) is None
+    with pytest.raises(ValueError, match="waves: no settings of kubernetes are kept; measure them first: make"):
+        settings.chosen("waves", "kubernetes", whole(1, 2))
