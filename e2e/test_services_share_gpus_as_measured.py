@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -17,17 +18,23 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.api.names import (
-    ANNOTATION_BOOKS_COMPUTE,
+    ANNOTATION_COUNTS_PAIRS,
     ANNOTATION_GPU,
-    ANNOTATION_GPU_COMPUTE,
+    ANNOTATION_GPU_SHARING,
     RESOURCE_GPU,
     RESOURCE_GPU_COMPUTE,
     RESOURCE_GPU_MEMORY,
     SYSTEM_NAMESPACE,
 )
+from hetserve.base.units import Percent
+from hetserve.planning.inputs import PlanSettings, build_problem
 from hetserve.planning.offers import Offers, resolve_offers
+from hetserve.planning.problem import Problem
 from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.deployments.build import desired_deployment, with_replicas
+from hetserve.reconcile.plans.plan_record import RecordedGpus, record_of_counts
+from hetserve.reconcile.plans.planning_context import inputs_digest
+from hetserve.scaling.plans.counts import cost_of
 from testing.builders import MEASURED
 
 
@@ -54,11 +61,19 @@ def measure(sandbox: Sandbox, model: str, kind: str, share: str) -> None:
 
 def asked(pod: Manifest) -> dict[str, str]:
     limits = pod["spec"]["containers"][0]["resources"]["limits"]
-    return {name: amount for name, amount in limits.items() if name.startswith("hetserve.io")}
+    found = {name: amount for name, amount in limits.items() if name.startswith("hetserve.io")}
+    stated = {ANNOTATION_GPU_SHARING: (pod["metadata"].get("annotations") or {}).get(ANNOTATION_GPU_SHARING)}
+    return found | {key: text for key, text in stated.items() if text}
+
+
+def terms(share: str, tolerance: str = "1.75", **factors: str) -> str:
+    """The annotation of an instance that shares on these terms, in time-slicing."""
+    written = {"share": share, "tolerance": tolerance, "factors": {"*": "1", **factors}}
+    return json.dumps(written, separators=(",", ":"))
 
 
 def instances(sandbox: Sandbox, model: str) -> dict[str, dict[str, str]]:
-    """GPU resources of each instance, by UID of its pod."""
+    """What each instance asks of its GPU, its terms among it, by UID of its pod."""
     return {p["metadata"]["uid"]: asked(p) for p in sandbox.cluster.service_pods(model, sandbox.namespace)}
 
 
@@ -76,25 +91,46 @@ def condition(sandbox: Sandbox, model: str, kind: str, status: str, reason: str)
     return found.message
 
 
-def shared(compute: int) -> dict[str, str]:
+def by_percent(compute: int) -> dict[str, str]:
+    """As plans were before slow-downs were counted by pairs."""
     return {RESOURCE_GPU_MEMORY: "4096", RESOURCE_GPU_COMPUTE: str(compute)}
 
 
-def test_measured_services_share_a_gpu_as_far_as_their_bookings_allow(cluster: Cluster, namespace: str) -> None:
+def shared(share: str) -> dict[str, str]:
+    return {**by_percent(100), ANNOTATION_GPU_SHARING: terms(share)}
+
+
+def test_measured_services_share_a_gpu_as_far_as_they_tolerate_each_other(cluster: Cluster, namespace: str) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
-        kind = scene(sandbox, "one", "two", "three", gpus=1)
+        kind = scene(sandbox, "one", "two", "three", share="0.6", gpus=1)
         for model in ("one", "two"):
-            serve(sandbox, model, kind, 6)
-            sandbox.ready(model)
-            assert list(instances(sandbox, model).values()) == [shared(40)]
+            serve(sandbox, model, kind, 4)
+            status = sandbox.ready(model)["status"]
+            assert list(instances(sandbox, model).values()) == [shared("0.6")]
+            on_terms = {"sharing": "Shared", "gpuCompute": 100, "gpuSharing": terms("0.6")}
+            assert status["plan"]["counts"] == [{"instanceType": kind, "count": 1, **on_terms}]
         pods = sandbox.bound()
         assert len({(p["spec"]["nodeName"], p["metadata"]["annotations"][ANNOTATION_GPU]) for p in pods}) == 1
-        assert [p["metadata"]["annotations"][ANNOTATION_GPU_COMPUTE] for p in pods] == ["40", "40"]
-
-        serve(sandbox, "three", kind, 6)
+        serve(sandbox, "three", kind, 4)
         condition(sandbox, "three", "Feasible", "False", "CapacityTooLow")
         sandbox.kube.delete("inferenceservices", "one", namespace)
-        wait_for_instances(sandbox, "three", [shared(40)])
+        wait_for_instances(sandbox, "three", [shared("0.6")])
+
+
+def test_copies_share_a_gpu_where_they_are_measured_and_allowed(cluster: Cluster, namespace: str) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        kind = scene(sandbox, "one", gpus=1)
+        serve(sandbox, "one", kind, 8, ownCopies="Allowed")
+        condition(sandbox, "one", "Feasible", "False", "CapacityTooLow")
+        message = condition(sandbox, "one", "ProfileReady", "True", "ProfilesFound")
+        assert "spec.ownCopies" in message
+        copies = [{"model": "one", "batch": 1, "factor": "1.2"}]
+        name = f"one-{kind}"[:63].rstrip("-.")
+        sandbox.kube.patch("modelprofiles", name, {"spec": {"interference": copies}}, namespace)
+        apart = {**by_percent(100), ANNOTATION_GPU_SHARING: terms("0.5", one="1.2")}
+        wait_for_instances(sandbox, "one", [apart, apart])
+        places = {(p["spec"]["nodeName"], p["metadata"]["annotations"][ANNOTATION_GPU]) for p in sandbox.bound()}
+        assert len(places) == 1
 
 
 def test_an_exclusive_service_has_a_gpu_to_itself_and_pays_it_whole(cluster: Cluster, namespace: str) -> None:
@@ -105,7 +141,7 @@ def test_an_exclusive_service_has_a_gpu_to_itself_and_pays_it_whole(cluster: Clu
         assert list(instances(sandbox, "one").values()) == [{RESOURCE_GPU: "1"}]
         assert status["plan"]["hourlyCost"] == "1.600", "16 GiB"
         assert status["plan"]["counts"] == [{"instanceType": kind, "count": 1, "sharing": "Exclusive"}]
-        serve(sandbox, "two", kind, 6)
+        serve(sandbox, "two", kind, 4)
         sandbox.ready("two")
         gpus = {(p["spec"]["nodeName"], p["metadata"]["annotations"][ANNOTATION_GPU]) for p in sandbox.bound()}
         assert len(gpus) == 2
@@ -116,21 +152,21 @@ def test_a_new_service_on_an_unmeasured_profile_is_exclusive_until_it_is_measure
 ) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
         kind = scene(sandbox, "one", share=None)
-        serve(sandbox, "one", kind, 6)
+        serve(sandbox, "one", kind, 4)
         sandbox.ready("one")
         assert list(instances(sandbox, "one").values()) == [{RESOURCE_GPU: "1"}]
         message = condition(sandbox, "one", "SharingUnmeasured", "True", "PlannedExclusive")
         assert "docs/how-to-measure-sharing.md" in message
 
         measure(sandbox, "one", kind, "0.5")
-        wait_for_instances(sandbox, "one", [shared(40)])
+        wait_for_instances(sandbox, "one", [shared("0.5")])
         condition(sandbox, "one", "SharingUnmeasured", "False", "SharingMeasured")
 
 
-def test_a_refit_restarts_instances_only_where_the_booking_grows(cluster: Cluster, namespace: str) -> None:
+def test_a_refit_restarts_instances_only_where_a_figure_grows(cluster: Cluster, namespace: str) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
         kind = scene(sandbox, "one", gpus=3)
-        serve(sandbox, "one", kind, 12)
+        serve(sandbox, "one", kind, 8)
         sandbox.ready("one")
         before = instances(sandbox, "one")
         inputs = sandbox.kube.get("hisvc", "one", namespace)["status"]["plan"]["inputs"]
@@ -143,26 +179,26 @@ def test_a_refit_restarts_instances_only_where_the_booking_grows(cluster: Cluste
 
         wait_until(recorded, limits.REACTION, "the plan of the new measurement")
         sandbox.ready("one")
-        assert instances(sandbox, "one") == before == dict.fromkeys(before, shared(40))
+        assert instances(sandbox, "one") == before == dict.fromkeys(before, shared("0.5"))
 
         measure(sandbox, "one", kind, "0.8")
-        wait_for_instances(sandbox, "one", [shared(65), shared(65)])
+        wait_for_instances(sandbox, "one", [shared("0.8"), shared("0.8")])
         assert not instances(sandbox, "one").keys() & before.keys()
 
         measure(sandbox, "one", kind, "0.2")
-        serve(sandbox, "one", kind, 18)
-        wait_for_instances(sandbox, "one", [shared(20)] * 3)
+        serve(sandbox, "one", kind, 12)
+        wait_for_instances(sandbox, "one", [shared("0.2")] * 3)
 
 
-def undeclared_deployment(sandbox: Sandbox, model: str, kind: str) -> Manifest:
-    """One instance of a service as the version before bookings of compute wrote it."""
+def deployment_of_before(sandbox: Sandbox, model: str, kind: str, rule: SharingRule) -> Manifest:
+    """One instance of a service as an earlier version wrote it. rule: how it made them share."""
     kube = sandbox.kube
     service = InferenceService.model_validate(
         {key: value for key, value in kube.get("hisvc", model, sandbox.namespace).items() if key != "status"}
     )
     types = [InstanceType.model_validate(kube.get("instancetypes", kind))]
     profiles = [ModelProfile.model_validate(raw) for raw in kube.list("modelprofiles", sandbox.namespace)]
-    offers = resolve_offers(service, types, profiles, SharingRule(undeclared=[kind]))
+    offers = resolve_offers(service, types, profiles, rule)
     assert isinstance(offers, Offers)
     return with_replicas(desired_deployment(service, offers.usable[0]), 1)
 
@@ -172,8 +208,8 @@ def test_an_upgrade_leaves_pods_alone_that_declare_no_compute(cluster: Cluster, 
     with Sandbox.cleared(cluster, namespace) as sandbox:
         cluster.stop_component("operator")
         kind = scene(sandbox, "one", "two", share=None)
-        serve(sandbox, "one", kind, 6)
-        manifest = undeclared_deployment(sandbox, "one", kind)
+        serve(sandbox, "one", kind, 4)
+        manifest = deployment_of_before(sandbox, "one", kind, SharingRule(undeclared=[kind]))
         (made,) = cluster.apply(manifest, namespace)
         sandbox.wait_for_bound(1)
         before = instances(sandbox, "one")
@@ -190,11 +226,56 @@ def test_an_upgrade_leaves_pods_alone_that_declare_no_compute(cluster: Cluster, 
 
         # One that declares does not share with one that does not.
         measure(sandbox, "two", kind, "0.5")
-        serve(sandbox, "two", kind, 6)
+        serve(sandbox, "two", kind, 4)
         sandbox.ready("two")
         assert len({p["spec"]["nodeName"] for p in sandbox.bound()}) == 2
         measure(sandbox, "one", kind, "0.5")
-        wait_for_instances(sandbox, "one", [shared(40)])
+        wait_for_instances(sandbox, "one", [shared("0.5")])
+
+
+def recorded_by_percent(sandbox: Sandbox, model: str, kind: str) -> Manifest:
+    """The plan of one instance as the version before counting by pairs recorded it."""
+    kube = sandbox.kube
+    service = InferenceService.model_validate(
+        {key: value for key, value in kube.get("hisvc", model, sandbox.namespace).items() if key != "status"}
+    )
+    types = [InstanceType.model_validate(kube.get("instancetypes", kind))]
+    profiles = [ModelProfile.model_validate(raw) for raw in kube.list("modelprofiles", sandbox.namespace)]
+    settings = PlanSettings(launch_weight=0.000277778)  # of the chart
+    problem = build_problem(service, types, profiles, settings=settings, sharing=SharingRule(by_percent=True))
+    assert isinstance(problem, Problem)
+    counts = ((kind, 1),)
+    gpus = RecordedGpus(booked={kind: Percent(40)})
+    cost, inputs = cost_of(counts, problem), inputs_digest(problem)
+    return record_of_counts(counts, cost, inputs, gpus, qps="6.4", planner="ilp", verdict="as it was", tried=None).raw
+
+
+@pytest.mark.usefixtures("components_running")
+def test_an_upgrade_leaves_pods_alone_that_book_percent_until_their_number_changes(
+    cluster: Cluster, namespace: str
+) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        cluster.stop_component("operator")
+        kind = scene(sandbox, "one", "two", gpus=3)
+        serve(sandbox, "one", kind, 6)
+        (made,) = cluster.apply(deployment_of_before(sandbox, "one", kind, SharingRule(by_percent=True)), namespace)
+        sandbox.wait_for_bound(1)
+        before, plan = instances(sandbox, "one"), recorded_by_percent(sandbox, "one", kind)
+        assert list(before.values()) == [by_percent(40)]
+        sandbox.kube.patch("inferenceservices", "one", {"status": {"plan": plan}}, namespace, subresource="status")
+
+        cluster.start_component("operator")
+
+        assert sandbox.ready("one")["status"]["plan"] == plan
+        template = cluster.get("deployments", made["metadata"]["name"], namespace)["spec"]["template"]
+        assert template == made["spec"]["template"]
+        serve(sandbox, "two", kind, 4)
+        wait_for_instances(sandbox, "two", [shared("0.5")])
+        assert len({p["spec"]["nodeName"] for p in sandbox.bound()}) == 2, "the kinds are on one GPU"
+        assert instances(sandbox, "one") == before
+
+        serve(sandbox, "one", kind, 8)
+        wait_for_instances(sandbox, "one", [shared("0.5")] * 2)
 
 
 def test_a_pod_of_before_beside_an_instance_withdraws_the_promise_until_it_is_gone(
@@ -202,7 +283,7 @@ def test_a_pod_of_before_beside_an_instance_withdraws_the_promise_until_it_is_go
 ) -> None:
     with Sandbox.cleared(cluster, namespace) as sandbox:
         kind = scene(sandbox, "one", gpus=1)
-        serve(sandbox, "one", kind, 6)
+        serve(sandbox, "one", kind, 4)
         sandbox.ready("one")
         (pod,) = sandbox.bound()
         node, gpu = pod["spec"]["nodeName"], pod["metadata"]["annotations"][ANNOTATION_GPU]
@@ -222,23 +303,23 @@ def test_a_pod_of_before_beside_an_instance_withdraws_the_promise_until_it_is_go
         condition(sandbox, "one", "SharingKept", "True", "WithinBookings")
 
 
-def test_no_pod_declares_compute_before_the_extender_that_leads_books_it(own_cluster: Cluster, namespace: str) -> None:
+def test_no_pod_has_terms_before_the_extender_that_leads_counts_by_pairs(own_cluster: Cluster, namespace: str) -> None:
     cluster = own_cluster
     cluster.install_hetserve(ELECTED)
     with Sandbox.cleared(cluster, namespace) as sandbox:
 
         def signed() -> bool:
             lease = cluster.kube.find("leases", LEASE, SYSTEM_NAMESPACE) or {"metadata": {}}
-            return bool((lease["metadata"].get("annotations") or {}).get(ANNOTATION_BOOKS_COMPUTE))
+            return bool((lease["metadata"].get("annotations") or {}).get(ANNOTATION_COUNTS_PAIRS))
 
-        wait_until(signed, limits.REACTION, "the extender to say that it books compute")
+        wait_until(signed, limits.REACTION, "the extender to say that it counts by pairs")
         for component in ("operator", "scheduler", "extender"):
             cluster.stop_component(component)
         # The Lease as an older extender holds it: what a newer one wrote there stays, under another holder.
         sandbox.kube.patch("leases", LEASE, {"spec": {"holderIdentity": "older"}}, SYSTEM_NAMESPACE)
         cluster.start_component("operator")
         kind = scene(sandbox, "one")
-        serve(sandbox, "one", kind, 6)
+        serve(sandbox, "one", kind, 4)
 
         message = condition(sandbox, "one", "Planned", "False", "ComputeNotBooked")
         assert "extender" in message
@@ -247,4 +328,4 @@ def test_no_pod_declares_compute_before_the_extender_that_leads_books_it(own_clu
         cluster.start_component("extender")
         cluster.start_component("scheduler")
         sandbox.ready("one")
-        assert list(instances(sandbox, "one").values()) == [shared(40)]
+        assert list(instances(sandbox, "one").values()) == [shared("0.5")]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from harness.kube import Manifest
@@ -68,17 +70,55 @@ def broken(pods: Iterable[Manifest], capacity: dict[Place, int]) -> list[str]:
         who = f"{place}: {sorted(pod['metadata']['name'] for _, pod in here)}"
         if sum(share.mib for share, _ in here) > capacity[place]:
             found.append(f"more than {capacity[place]} MiB are held on {who}")
-        percents = [pod["metadata"].get("annotations", {}).get(names.ANNOTATION_GPU_COMPUTE) for _, pod in here]
-        declared = [int(text.split(",")[0]) for text in percents if text]
-        if sum(declared) > ALL_COMPUTE:
-            found.append(f"more than {ALL_COMPUTE} % of compute are held on {who}")
-        if declared and len(declared) < len(here):
-            found.append(f"pods that declare compute are beside others on {who}")
+        found += [f"{wrong} on {who}" for wrong in _compute_broken([pod for _, pod in here])]
         if len(set(named)) < len(named):
             found.append(f"one model of a namespace is twice on {who}")
         if len(here) > 1 and any(names.RESOURCE_GPU_MEMORY not in _limits(pod) for _, pod in here):
             found.append(f"a whole GPU is shared on {who}")
     return found
+
+
+def _compute_broken(here: list[Manifest]) -> Iterator[str]:
+    """What is wrong with the compute of the pods of one GPU: of which kinds they are, and how much they take."""
+    terms = [(pod, _terms(pod)) for pod in here]
+    paired = [(pod, found) for pod, found in terms if found is not None]
+    percents = [
+        pod["metadata"]["annotations"].get(names.ANNOTATION_GPU_COMPUTE) for pod, found in terms if found is None
+    ]
+    declared = [int(text.split(",")[0]) for text in percents if text]
+    if sum(declared) > ALL_COMPUTE:
+        yield f"more than {ALL_COMPUTE} % of compute are held"
+    if len([kind for kind in (paired, declared, len(percents) - len(declared)) if kind]) > 1:
+        yield "pods that count their compute in different ways are beside each other"
+    shares = sum(found["share"] for _, found in paired)
+    for pod, found in paired if len(paired) > 1 else ():
+        harm = sum(_factor(other, of, pod) - 1 for other, of in paired if other is not pod)
+        if max(shares, 1 + harm) > found["tolerance"]:
+            yield f"{pod['metadata']['name']} is slowed down more than it tolerates"
+
+
+def _terms(pod: Manifest) -> dict[str, Any] | None:
+    """The annotation with fractions for texts; None: the pod has none, or asks for less than all compute."""
+    written = pod["metadata"].get("annotations", {}).get(names.ANNOTATION_GPU_SHARING)
+    if written is None or str(_limits(pod).get(names.RESOURCE_GPU_COMPUTE)) != str(ALL_COMPUTE):
+        return None
+    try:
+        found = json.loads(written)
+        return {
+            **{key: Fraction(found[key]) for key in ("share", "tolerance")},
+            "factors": {model: Fraction(factor) for model, factor in found["factors"].items()},
+        }
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _factor(other: Manifest, of: dict[str, Any], pod: Manifest) -> Fraction:
+    """How many times longer a neighbour with these terms makes the times of a pod."""
+    metadata, factors = pod["metadata"], of["factors"]
+    model = metadata.get("labels", {}).get(names.LABEL_MODEL)
+    if model is None or metadata["namespace"] != other["metadata"]["namespace"]:
+        return Fraction(max(factors.values()))
+    return Fraction(factors.get(model, factors["*"]))
 
 
 def _as_asked(pod: Manifest, held: list[GpuShare], capacity: dict[Place, int]) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Mapping
 from copy import copy
 from typing import Any, Final
 
 import numpy as np
 
-from hetserve.objects.gpu_sharing import Tenant
+from hetserve.objects.gpu_sharing import SharingTerms, Tenant
 from hetserve.placement.ledger.bookings import Booking
 from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory
@@ -17,12 +18,14 @@ from hetserve.placement.ledger.terms import TermColumns
 from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import PodView
 
-_SHARED = (Booking, Gpu, GpuRequest, NodeInventory, PodView)
+_SHARED = (Booking, Gpu, GpuRequest, NodeInventory, PodView, SharingTerms)
 _ARRAYS: Final = ("free", "pods", "free_compute", "declared", "accounted", "idle", "open", "usable")
 _NUMBERS: Final = 5
 """Of these are numbers, the others masks."""
 _TABLES: Final = ("accounts", "content", "_unattributed", "_holders")
 """What else bookings change in an index."""
+Tenants = Mapping[int, tuple[Tenant, ...]]
+"""Pods on terms by row."""
 _structures: dict[tuple[Any, ...], GpuIndex] = {}
 _values: list[Any] = []
 _numbers: dict[Any, int] = {}
@@ -50,10 +53,12 @@ def _written(index: GpuIndex) -> tuple[Any, ...]:
     key = (tuple(index.nodes), index.unreadable)
     _structures.setdefault(key, index)
     arrays = [getattr(index, name).tobytes() for name in _ARRAYS]
-    return key, arrays, [getattr(index, name) for name in _TABLES], index.terms.tenants.on_row
+    return key, arrays, [getattr(index, name) for name in _TABLES], index.terms.rows()
 
 
-def _index(key: tuple[Any, ...], written: list[bytes], tables: list[Any], tenants: dict[int, list[Tenant]]) -> GpuIndex:
+def _index(
+    key: tuple[Any, ...], written: list[bytes], tables: list[Any], tenants: Mapping[int, tuple[Tenant, ...]]
+) -> GpuIndex:
     """An index over the same GPUs with other bookings, which it does not copy."""
     made = copy(_structures[key])
     for number, (name, data) in enumerate(zip(_ARRAYS, written, strict=True)):

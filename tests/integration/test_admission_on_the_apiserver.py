@@ -22,9 +22,11 @@ from admission_requests import (
     REPORTER,
     ROUTERS,
     ROWS,
+    SHARING,
     SPACE,
     STAND_IN,
     TENANT,
+    TERMS,
     V100,
     Row,
     address,
@@ -106,6 +108,7 @@ def from_before(cluster: Cluster) -> None:
             with_metadata(pod("held", nodeName=NODE), **held),
             with_metadata(with_env(variable(value="all")), name="round"),
             pod("waiting", scheduler="nobody"),
+            with_metadata(pod("pairing", scheduler="nobody"), annotations={SHARING: TERMS}),
             pod("gated", schedulingGates=[{"name": names.QUEUE_GATE}]),
             pod("foreign", ours=False, scheduler="nobody"),
             pod("ended", scheduler="nobody"),
@@ -162,7 +165,7 @@ def locked(inhabited: Cluster) -> Iterator[Cluster]:
     inhabited.apply(mine)
     probe = [ROWS["a pod is born with it"], ROWS["a binding with a GPU"]]
     probe += [ROWS["a Deployment is born with a fence"], ROWS["a service of who may not"], ROWS["an address of nobody"]]
-    probe += [ROWS["a router writes another label"]]
+    probe += [ROWS["a router writes another label"], ROWS["an owner takes the terms away"]]
 
     def all_refuse() -> bool | Unmet:
         return not (open_ := [row.path for row in probe if refusal(inhabited, row) is None]) or Unmet(open_)

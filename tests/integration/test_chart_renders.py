@@ -268,7 +268,8 @@ def test_the_operator_asks_for_bookings_where_the_extender_has_a_lease(given: st
     documents = chart_objects("--set", f"scheduler.leaderElection.{given}")
     (settings,) = [d["data"] for d in documents if d["kind"] == "ConfigMap" and "operator" in d["metadata"]["name"]]
     sharing = yaml.safe_load(settings["settings.yaml"])["sharing"]
-    assert sharing == {"maxSlowdown": "1.25", "extenderNamespace": "hetserve-system", "extenderLease": lease}
+    where = {"extenderNamespace": "hetserve-system", "extenderLease": lease}
+    assert sharing == {"maxSlowdown": "1.75", "mpsMemoryLimit": True, **where}
     roles = [d for d in documents if d["kind"] == "Role" and d["metadata"]["name"].endswith("-extender-lease")]
     granted = [(rule["resourceNames"], rule["verbs"]) for role in roles for rule in role["rules"]]
     assert granted == ([([lease], ["get"])] if lease else [])

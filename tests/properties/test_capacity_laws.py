@@ -13,7 +13,8 @@ from effort import examples
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import MiB, MilliCPU, Percent
+from hetserve.base.units import MiB, MilliCPU, Millionths, Percent
+from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.objects.node import Taint
 from hetserve.placement.ledger.inventory import Gpu
 from hetserve.planning.offers import Offer, Offers, resolve_offers
@@ -45,24 +46,31 @@ def types_of(limit: str) -> dict[str, InstanceType]:
     return {raw["metadata"]["name"]: InstanceType.model_validate(raw) for raw in raws}
 
 
-SHARING: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
-    "shared": (MEASURED, ()),
-    "light": ({**MEASURED, "spec.computeShare": "0.2"}, ()),
-    "exclusive": ({}, ()),
-    "undeclared": ({}, TYPES),
+LIGHT = {**MEASURED, "spec.computeShare": "0.2"}
+SHARING: dict[str, tuple[dict[str, Any], SharingRule]] = {
+    "shared": (MEASURED, SharingRule()),
+    "light": (LIGHT, SharingRule()),
+    "copies": (LIGHT, SharingRule()),
+    "by percent": (LIGHT, SharingRule(by_percent=True)),
+    "exclusive": ({}, SharingRule()),
+    "undeclared": ({}, SharingRule(undeclared=TYPES)),
 }
-"""Overrides of the profiles, and the types on which instances declare no compute."""
+"""Overrides of the profiles, and how instances share."""
 
 
 def offers_of(model: str, types: dict[str, InstanceType], gpu_memory: str, sharing: str) -> tuple[Offer, ...]:
-    measured, undeclared = SHARING[sharing]
-    found = InferenceService.model_validate(service("rm2", {"spec.model.name": model}))
+    measured, rule = SHARING[sharing]
+    copies = "Allowed" if sharing == "copies" else "Apart"
+    if "spec.computeShare" in measured:
+        slows = [{"model": one, "batch": 1, "factor": factor} for one, factor in (("rm2", "1.3"), ("dlrm", "1.2"))]
+        measured = {**measured, "spec.interference": slows}
+    found = InferenceService.model_validate(service("rm2", {"spec.model.name": model, "spec.ownCopies": copies}))
     profiles = []
     for name in TYPES:
         raw = model_profile(name, {"spec.gpuMemory": gpu_memory, **measured}) if "c" not in name else cpu_profile(name)
         raw["spec"] |= {"model": model, "instanceType": name}
         profiles.append(ModelProfile.model_validate(raw))
-    offers = resolve_offers(found, types.values(), profiles, SharingRule(undeclared=undeclared))
+    offers = resolve_offers(found, types.values(), profiles, rule)
     assert isinstance(offers, Offers)
     assert len(offers.usable) == len(TYPES)
     return offers.usable
@@ -96,7 +104,7 @@ NODES = st.builds(
     gpus=GPUS,
     uid=st.sampled_from("ab"),
 )
-PODS = st.builds(
+ANY_PODS = st.builds(
     PodFact,
     uid=st.sampled_from([f"p{n}" for n in range(5)]),
     namespace=mostly("default", "team"),
@@ -109,10 +117,23 @@ PODS = st.builds(
     cpu=mostly(MilliCPU(1000), MilliCPU(0), MilliCPU(5000)),
     memory=mostly(MiB(2048), MiB(0)),
     gpu_memory=mostly(MiB(4096), MiB(0), MiB(12288)),
-    gpu_compute=st.sampled_from((Percent(0), Percent(20), Percent(40), Percent(85))),
+    gpu_compute=st.sampled_from((Percent(0), Percent(20), Percent(40), Percent(85), Percent(100), Percent(100))),
+    beside_copies=st.booleans(),
     terminating=st.booleans(),
     gpus_unknown=mostly(False, True),
     unread=mostly(None, "odd"),
+)
+TERMS = st.builds(
+    SharingTerms,
+    share=st.sampled_from((200_000, 500_000, 900_000)).map(Millionths),
+    tolerance=st.sampled_from((1_000_000, 1_500_000, 1_750_000, 3_000_000)).map(Millionths),
+    others=st.sampled_from((0, 200_000, 700_000)).map(Millionths),
+    named=st.sampled_from(((), (("rm2", Millionths(100_000)),), (("rm2", Millionths(400_000)),))),
+)
+PODS = st.builds(
+    lambda pod, terms: replace(pod, sharing=terms) if pod.gpu_compute == 100 and pod.gpu_memory else pod,
+    ANY_PODS,
+    st.one_of(st.none(), TERMS, TERMS),
 )
 QUESTIONS = st.fixed_dictionaries(
     {

@@ -15,12 +15,13 @@ from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector, PolicyName
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
+from sharing_terms import terms_of
 
 NODES = ("n0", "n1", "n2")
 UNLISTED = "9"
 MODELS = st.sampled_from(["a", "a", "b", None])
 REQUESTS = st.builds(
-    lambda mib, compute, model, gpus, share, selector: GpuRequest(
+    lambda mib, compute, terms, model, gpus, share, selector: GpuRequest(
         "p",
         "d",
         "p",
@@ -30,10 +31,12 @@ REQUESTS = st.builds(
         whole=mib == 0,
         anti_affinity=share,
         selector=selector,
-        compute=compute if mib else None,
+        compute=(compute if terms is None else Percent(100)) if mib else None,
+        sharing=terms if mib else None,
     ),
     st.sampled_from([0, 100, 600, 1500]),
     st.sampled_from([None, None, Percent(30), Percent(80)]),
+    st.none() | terms_of("ab"),
     MODELS,
     st.sampled_from([1, 1, 2]),
     st.sampled_from(AntiAffinity),
@@ -54,6 +57,7 @@ BOOKED = st.tuples(
     MODELS,
     st.sampled_from(AntiAffinity),
     st.sampled_from([None, None, Percent(30), Percent(80)]),
+    st.none() | terms_of("ab"),
 )
 
 
@@ -68,8 +72,9 @@ def indexes(draw: st.DrawFn) -> GpuIndex:
         problem = "unreadable" if not listed and draw(st.booleans()) else None
         nodes.append(NodeInventory(name, f"uid-{name}", listed, problem))
     index = GpuIndex(nodes)
-    for node, gpu, mib, model, share, compute in draw(st.lists(BOOKED, min_size=1, max_size=9)):
-        request = GpuRequest("h", "d", "h", MiB(mib), model, anti_affinity=share, compute=compute)
+    for node, gpu, mib, model, share, compute, terms in draw(st.lists(BOOKED, min_size=1, max_size=9)):
+        percent = compute if terms is None else Percent(100)
+        request = GpuRequest("h", "d", "h", MiB(mib), model, anti_affinity=share, compute=percent, sharing=terms)
         booking = Booking(request, ((node, gpu),), (MiB(mib),), State.BOUND, **draw(st.sampled_from(SAID)))
         index.book((node, gpu), booking, 1)
     return index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -10,7 +11,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetserve.base.units import MiB, Percent, Seconds
+from hetserve.base.units import MiB, Millionths, Percent, Seconds
+from hetserve.objects.gpu_sharing import SharingTerms, Tenant
+from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.decision.decide import decide, feasible, fits, scores
 from hetserve.placement.decision.explain import explain
 from hetserve.placement.ledger.bookings import GpuUse
@@ -20,6 +23,7 @@ from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector, PolicyName
 from hetserve.placement.pods.view import PodView
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
+from sharing_terms import slowed, terms_of
 
 NODES = ["n0", "n1", "n2", "n3"]
 Places = tuple[tuple[str, str], ...]
@@ -42,7 +46,7 @@ SELECTORS = st.sampled_from(
     ]
 )
 REQUESTS = st.builds(
-    lambda mib, compute, space, model, count, share, policy, selector: GpuRequest(
+    lambda mib, compute, terms, space, model, count, share, policy, selector: GpuRequest(
         "p",
         space,
         "p",
@@ -53,10 +57,12 @@ REQUESTS = st.builds(
         anti_affinity=share,
         policy=policy,
         selector=selector,
-        compute=compute if mib else None,
+        compute=(compute if terms is None else WHOLE_COMPUTE) if mib else None,
+        sharing=terms if mib else None,
     ),
     st.sampled_from([0, 1, 400, 400, 1000, 2000, 3000]),
     st.sampled_from([None, None, Percent(1), Percent(30), Percent(70), Percent(100)]),
+    st.none() | terms_of("ab"),
     st.sampled_from(["d", "e"]),
     st.sampled_from(["a", "a", "b", None]),
     st.sampled_from([1, 1, 2, 3]),
@@ -88,6 +94,7 @@ def clusters(draw: st.DrawFn) -> Ledger:
             asked.anti_affinity,
             asked.policy,
             compute=asked.compute,
+            sharing=asked.sharing,
         )
         chosen = decide(ledger.index, held, draw(OFFERS)).chosen
         if chosen is not None:
@@ -121,10 +128,23 @@ def _fits(use: GpuUse, request: GpuRequest) -> bool:
         same = (booking.request.namespace, booking.request.model) == (request.namespace, request.model)
         if request.model is not None and same and not both_share:
             return False
-        if not booking.request.whole and (booking.request.compute is None) != (request.compute is None):
+        if not booking.request.whole and _kind(booking.request) != _kind(request):
             return False
-    booked = sum(booking.request.compute or 0 for booking in use.bookings)
-    return use.free_mib >= request.memory_mib and booked + (request.compute or 0) <= 100
+    return use.free_mib >= request.memory_mib and _has_compute(use, request)
+
+
+def _has_compute(use: GpuUse, request: GpuRequest) -> bool:
+    if request.sharing is not None:
+        return max(slowed(_tenants([*(booking.request for booking in use.bookings), request]))) <= 1
+    return sum(booking.request.compute or 0 for booking in use.bookings) + (request.compute or 0) <= 100
+
+
+def _kind(request: GpuRequest) -> tuple[bool, bool]:
+    return request.compute is None, request.sharing is None
+
+
+def _tenants(requests: list[GpuRequest]) -> list[Tenant]:
+    return [Tenant(one.namespace, one.model, one.sharing) for one in requests if one.sharing is not None]
 
 
 def _badness(
@@ -133,7 +153,10 @@ def _badness(
     def scarcer(use: GpuUse) -> float:
         """Share left of what is scarcer, exactly: sizes of GPUs and percents are few."""
         memory = Fraction(use.free_mib - request.memory_mib, use.gpu.memory_mib)
-        return float(min(memory, Fraction(100 - use.booked_compute - request.booked_compute, 100)))
+        takes = request.compute or 0
+        if request.sharing is not None:
+            takes = math.ceil(100 * Fraction(request.sharing.share, request.sharing.tolerance))
+        return float(min(memory, Fraction(max(100 - use.booked_compute - takes, 0), 100)))
 
     rules: dict[PolicyName, Callable[[GpuUse], tuple[float, ...]]] = {
         PolicyName("DominantWorstFit"): lambda use: (-scarcer(use), -use.free_mib),
@@ -236,18 +259,27 @@ def test_whoever_gets_a_whole_gpu_is_alone_on_it(ledger: Ledger, request: GpuReq
         assert use.free_mib >= 0
         assert use.booked_compute <= 100
         assert not use.undeclared or not use.booked_compute, "who declares compute lies beside who declares none"
+        assert len({booking.request.sharing is None for booking in use.bookings}) < 2, "kinds are mixed"
     assert all("unhealthy" in problem or "nvidia.com/gpu" in problem for problem in problem_lines(ledger.problems()))
 
 
-@given(ledger=clusters(), request=REQUESTS, more=st.tuples(st.integers(0, 900), st.integers(0, 70)))
+MORE = st.tuples(st.integers(0, 900), st.integers(0, 70), st.integers(0, 500_000))
+
+
+@given(ledger=clusters(), request=REQUESTS, more=MORE)
 def test_who_asks_for_more_fits_no_gpu_that_who_asks_for_less_does_not(
-    ledger: Ledger, request: GpuRequest, more: tuple[int, int]
+    ledger: Ledger, request: GpuRequest, more: tuple[int, int, int]
 ) -> None:
     if request.whole:
         return
-    mib, percent = more
+    mib, percent, millionths = more
     compute = None if request.compute is None else Percent(min(request.compute + percent, 100))
     larger = replace(request, memory_mib=MiB(request.memory_mib + mib), compute=compute)
+    if (terms := request.sharing) is not None:
+        share = Millionths(min(terms.share + millionths, 1_000_000))
+        tolerance = Millionths(max(terms.tolerance - millionths, 1_000_000))
+        others, named = (Millionths(terms.others + millionths), tuple((m, Millionths(h + mib)) for m, h in terms.named))
+        larger = replace(larger, sharing=SharingTerms(share, tolerance, others, named))
     fitting = [{(one.node, one.gpu.id) for one in explain(ledger, asked) if one.fits} for asked in (request, larger)]
     assert fitting[1] <= fitting[0]
     passed = [set(feasible(ledger.index, asked, NODES)[0]) for asked in (request, larger)]

@@ -22,6 +22,7 @@ from hetserve.placement.log.journal import offer_of, outcome_value, refusals_of
 from hetserve.placement.placer import FilterOutcome
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector
 from hetserve.placement.pods.view import PodView
+from sharing_terms import terms_of
 
 IDS = ("0", "1", "2")
 PRODUCTS = ("T4", "V100")
@@ -51,6 +52,8 @@ nodes = st.lists(gpus, min_size=1, max_size=3, unique_by=lambda gpu: gpu.id).map
 @st.composite
 def requests(draw: st.DrawFn, uid: str) -> GpuRequest:
     whole = draw(st.sampled_from((False, False, True)))
+    terms = None if whole else draw(st.none() | terms_of("ab"))
+    compute = None if whole else draw(st.sampled_from((None, None, Percent(30), Percent(60), Percent(100))))
     return GpuRequest(
         uid=uid,
         namespace=draw(st.sampled_from(("team", "other"))),
@@ -61,7 +64,8 @@ def requests(draw: st.DrawFn, uid: str) -> GpuRequest:
         whole=whole,
         anti_affinity=draw(st.sampled_from(AntiAffinity)),
         selector=draw(selectors),
-        compute=None if whole else draw(st.sampled_from((None, None, Percent(30), Percent(60), Percent(100)))),
+        compute=compute if terms is None else Percent(100),
+        sharing=terms,
     )
 
 

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from effort import examples
 from hetserve.base.units import MiB, Percent, Seconds
+from hetserve.objects.gpu_sharing import SharingTerms, terms_text
 from hetserve.placement.check import violations
 from hetserve.placement.decision.decide import decide
 from hetserve.placement.ledger.allocations import Allocations
@@ -24,6 +25,7 @@ from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
 from hetserve.placement.pods.view import PodView
+from sharing_terms import terms_of
 from testing.cluster import gpu_node
 
 NODES = ["n0", "n1"]
@@ -38,13 +40,22 @@ def _space(uid: str) -> str:
 
 
 def _request(
-    uid: str, share: tuple[int, int | None], gpus: int, model: str | None, anti_affinity: AntiAffinity
+    uid: str,
+    share: tuple[int, int | None],
+    gpus: int,
+    model: str | None,
+    anti_affinity: AntiAffinity,
+    terms: SharingTerms | None = None,
 ) -> GpuRequest:
-    """`share`: MiB (0: whole GPUs) and percent of compute."""
+    """`share`: MiB (0: whole GPUs) and percent of compute, all of it on terms."""
     mib, percent = share
-    compute = None if percent is None else Percent(percent)
     whole = mib == 0
-    return GpuRequest(uid, _space(uid), uid, MiB(mib), model, gpus, whole, anti_affinity=anti_affinity, compute=compute)
+    terms = None if whole else terms
+    compute = None if percent is None or whole else Percent(percent)
+    compute = compute if terms is None else Percent(100)
+    return GpuRequest(
+        uid, _space(uid), uid, MiB(mib), model, gpus, whole, anti_affinity, compute=compute, sharing=terms
+    )
 
 
 REQUESTS = st.builds(
@@ -54,6 +65,7 @@ REQUESTS = st.builds(
     st.sampled_from([1, 1, 2, 3]),
     st.sampled_from([*MODELS, None]),
     st.sampled_from(AntiAffinity),
+    st.none() | terms_of(MODELS),
 )
 GPUS = st.lists(
     st.builds(
@@ -135,7 +147,9 @@ class LedgerOfSeveral(RuleBasedStateMachine):
     @invariant()
     def the_index_is_the_one_built_anew(self) -> None:
         kept, anew = self.ledger.index, _built_anew(self.ledger)
-        for part in ("free", "free_compute", "accounted", "pods", "idle", "open", "healthy", "memory"):
+        assert (kept.terms.pods == anew.terms.pods).all()
+        assert kept.terms.rows() == anew.terms.rows()
+        for part in ("free", "free_compute", "declared", "accounted", "pods", "idle", "open", "healthy", "memory"):
             assert (getattr(kept, part) == getattr(anew, part)).all(), part
         assert (kept.usable == kept.open & kept.healthy).all()
         for node in NODES:
@@ -155,6 +169,8 @@ class LedgerOfSeveral(RuleBasedStateMachine):
             assert int(index.free[row]) == use.free_mib
             assert int(index.free_compute[row]) == 100 - use.booked_compute
             assert int(index.undeclared[row]) == len(use.undeclared)
+            paired = [booking.request.sharing is not None for booking in use.bookings]
+            assert int(index.terms.pods[row]) == sum(paired)
             assert int(index.pods[row]) == len(use.bookings)
             assert bool(index.open[row]) == use.open == (not index.unattributed(use.node))
 
@@ -198,6 +214,8 @@ def _written(ledger: Ledger, uid: str) -> dict[str, object]:
         "hetserve.io/gpu-memory": ",".join(map(str, booking.mib)),
         "hetserve.io/anti-affinity": request.anti_affinity.value,
     }
+    if request.sharing is not None:
+        annotations["hetserve.io/gpu-sharing"] = terms_text(request.sharing)
     if request.compute is not None:
         annotations["hetserve.io/gpu-compute"] = ",".join([str(request.compute)] * request.gpus)
     labels = {"hetserve.io/model": request.model} if request.model else {}

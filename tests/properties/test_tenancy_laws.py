@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetserve.base.units import Millionths, Percent, format_ratio
+from hetserve.objects.gpu_sharing import SharingTerms, Tenant, tolerate
 from hetserve.planning import PlanSettings, Problem, TypeOption, build_problem
 from hetserve.planning.tenancy import Tenancy
 from testing.planning import inference_service, instance_type, model_profile
@@ -30,9 +31,9 @@ def measurements(draw: st.DrawFn) -> dict[str, Any]:
     )
 
 
-def planned(spec: dict[str, Any], sigma: int) -> TypeOption:
-    kind = instance_type("t", "0.024", per="GiB", gpu={"product": "T4", "memory": "15360Mi"})
-    profile = model_profile("m", "t", gpuMemory="3Gi", **spec)
+def planned(spec: dict[str, Any], sigma: int, per: str = "GiB", memory: int = 3072) -> TypeOption:
+    kind = instance_type("t", "0.024", per=per, gpu={"product": "T4", "memory": "15360Mi"})
+    profile = model_profile("m", "t", gpuMemory=f"{memory}Mi", **spec)
     settings = PlanSettings(max_slowdown=Millionths(sigma))
     problem = build_problem(inference_service(), [kind], [profile], settings=settings)
     assert isinstance(problem, Problem)
@@ -40,7 +41,8 @@ def planned(spec: dict[str, Any], sigma: int) -> TypeOption:
 
 
 def booked(option: TypeOption) -> Percent:
-    return option.demand.gpu_compute
+    assert option.gpu is not None
+    return option.gpu.compute
 
 
 @given(measurements(), sigmas, sigmas)
@@ -66,3 +68,44 @@ def test_a_booking_is_a_whole_percentage_of_one_gpu_and_service_takes_sigma_time
     assert option.gpu.tenancy in {Tenancy.SHARED, Tenancy.EXCLUSIVE}
     assert 0 < booked(option) <= 100
     assert option.profile.mean(1) == (0.010 * (sigma / ONE) if option.shares else 0.010)
+
+
+@given(measurements(), sigmas, st.integers(1, 15360))
+def test_an_instance_pays_at_most_a_gpu_and_as_many_as_fit_at_least_one(
+    spec: dict[str, Any], sigma: int, memory: int
+) -> None:
+    """Of instances alike, as many share a GPU as the price lets pay for it, and one more would not fit."""
+    option = planned(spec, sigma, "GPU", memory)
+    assert 0 < option.price <= 24_000
+    if option.shares:
+        assert option.gpu is not None
+        terms = option.gpu.terms
+        assert terms is not None
+        alike = SharingTerms(terms.share, terms.tolerance, terms.greatest)
+        many = 24_000 // option.price + 2
+        held = tolerate([Tenant("default", f"m{k}", alike) for k in range(many)]) and many * memory <= 15360
+        assert not held, "one more than are paid for"
+
+
+@given(measurements(), sigmas, st.integers(1, 15360))
+def test_what_one_pays_by_its_share_never_rises_as_more_is_tolerated(
+    spec: dict[str, Any], sigma: int, memory: int
+) -> None:
+    wider = planned(spec, sigma + 250_000, "GPU", memory)
+    assert wider.price <= planned(spec, sigma, "GPU", memory).price
+
+
+@given(measurements(), sigmas)
+def test_a_service_plans_as_one_whose_times_alone_are_the_slowed_ones(spec: dict[str, Any], sigma: int) -> None:
+    """The program and its trials see nothing but slowed times."""
+    option = planned(spec, sigma)
+    slowdown = (option.slowdown or ONE) / ONE
+    for batch in (1, 7, 100):
+        assert option.profile.mean(batch) == (alone(spec).profile.mean(batch) or 0.0) * slowdown
+
+
+def alone(spec: dict[str, Any]) -> TypeOption:
+    kind = instance_type("t", "0.5", gpu={"product": "T4", "memory": "15360Mi"})
+    problem = build_problem(inference_service(), [kind], [model_profile("m", "t", gpuMemory="3Gi", **spec)])
+    assert isinstance(problem, Problem)
+    return problem.types[0]

@@ -16,6 +16,9 @@ V100: Final = NodeGroup("locked", "locked", 1, cpu="16", memory="64Gi", gpus=Gpu
 (NODE,) = V100.node_names()
 MIB: Final = "25000"
 GPU, MEMORY, COMPUTE = names.ANNOTATION_GPU, names.ANNOTATION_GPU_MEMORY, names.ANNOTATION_GPU_COMPUTE
+SHARING: Final = names.ANNOTATION_GPU_SHARING
+TERMS: Final = '{"share":"0.57","tolerance":"1.75","factors":{"*":"1.2"}}'
+WIDER: Final = TERMS.replace("1.75", "9")
 HELD: Final = {GPU: "0", MEMORY: MIB}
 BOUND_FIELD: Final = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{GPU}']"}}}
 LOCKS: Final = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
@@ -113,9 +116,9 @@ def label(who: str, name: str, written: Mapping[str, str | None], *words: str) -
 
 
 def bind(who: str, written: Mapping[str, str], *words: str, legacy: bool = False, **metadata: Any) -> Row:
-    path = f"/api/v1/namespaces/{SPACE}/" + ("bindings" if legacy else "pods/waiting/binding")
-    target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
     made = {"name": "waiting", "namespace": SPACE, "annotations": dict(written)} | metadata
+    path = f"/api/v1/namespaces/{SPACE}/" + ("bindings" if legacy else f"pods/{made['name']}/binding")
+    target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
     return Row(who, "POST", path, {"apiVersion": "v1", "kind": "Binding", "metadata": made, "target": target}, words)
 
 
@@ -188,6 +191,7 @@ MIRROR: Final = {
 }
 OWNER: Final = [{"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": "UID", "controller": True}]
 TAKEN: Final = "extender alone writes it"
+FROZEN: Final = ("share a GPU on the terms with which they were created", "delete the pod", "its ModelProfile")
 RUNS: Final = ("would free the GPUs of a pod that may still run", "node alone writes it", "delete the pod")
 NAMING: Final = ("container ", "NVIDIA_VISIBLE_DEVICES names devices", "fieldRef.fieldPath", "void")
 INHERITING: Final = ("envFrom: may bring an NVIDIA_VISIBLE_DEVICES", "in env too", "fieldRef.fieldPath", "void")
@@ -218,6 +222,27 @@ ROWS: Final[Mapping[str, Row]] = {
     ),
     "the extender writes it": annotate(EXTENDER, "waiting", {GPU: "1"}),
     "an owner changes a wish": annotate(TENANT, "waiting", {names.ANNOTATION_GPU_PRODUCT: "Tesla-T4"}),
+    # On which terms a pod shares its GPU
+    "a pod is born with terms": create(TENANT, with_metadata(pod("new"), annotations={SHARING: TERMS})),
+    "another's pod is born with terms": create(
+        TENANT, with_metadata(pod("new", ours=False), annotations={SHARING: "any"})
+    ),
+    "an owner lets its pod be slowed further": annotate(
+        TENANT, "pairing", {SHARING: WIDER}, f'{SHARING} may not become "{WIDER}": pods', *FROZEN
+    ),
+    "an owner takes the terms away": annotate(TENANT, "pairing", {SHARING: None}, SHARING, "absent", *FROZEN),
+    "an owner empties the terms": annotate(TENANT, "pairing", {SHARING: ""}, 'become ""', *FROZEN),
+    "an owner gives terms to a pod that waits": annotate(TENANT, "waiting", {SHARING: TERMS}, SHARING, *FROZEN),
+    "an owner gives terms to a pod at our gate": annotate(TENANT, "gated", {SHARING: TERMS}, SHARING, *FROZEN),
+    "terms longer than a message": annotate(TENANT, "pairing", {SHARING: "x" * 30_000}, "xxx...: pods", *FROZEN),
+    "the extender changes the terms": annotate(EXTENDER, "pairing", {SHARING: WIDER}, *FROZEN),
+    "a kubelet's status changes the terms": annotate(KUBELET, "pairing", {SHARING: WIDER}, *FROZEN, sub="/status"),
+    "the terms are written as they are": annotate(TENANT, "pairing", {SHARING: TERMS, "team": "a"}),
+    "the status of a pod with terms": patch(
+        KUBELET, "pairing", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, sub="/status"
+    ),
+    "the extender binds a pod with terms": bind(EXTENDER, HELD, name="pairing"),
+    "a binding with terms": bind(TENANT, {SHARING: WIDER}, SHARING, "take it out of the binding"),
     # Who says that a pod has ended
     "an owner says that its pod has ended": ends(
         TENANT, "held", "Succeeded", 'status.phase: "Succeeded"', TENANT, *RUNS

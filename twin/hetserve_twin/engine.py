@@ -97,7 +97,7 @@ class LoadTwin:
     speed: float = 1.0
     seed: int = 0
     timeout: Seconds = Seconds(15.0)
-    slowdown: float = 1.25
+    slowdown: float = 1.75
     services: dict[Key, ServiceFigures] = field(default_factory=dict, init=False)
     instances: InstanceFigures = field(default_factory=InstanceFigures, init=False)
     devices: DeviceUse = field(default_factory=DeviceUse, init=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from weakref import finalize
 
 from benchmarks.hetsev.operated.manifests import Wishes
 from benchmarks.hetsev.operated.operator_in_time import OperatorInTime
@@ -23,6 +24,7 @@ class Hetserve:
         self.dispatch = make_policy("hetserve")
         self.operator = OperatorInTime(scene, wishes)
         self._loop = asyncio.new_event_loop()
+        finalize(self, self._loop.close)
 
     def decide(self, seen: Seen) -> Decided:
         return self._loop.run_until_complete(self.operator.look(seen))

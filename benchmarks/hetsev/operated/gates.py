@@ -28,6 +28,11 @@ class Gates:
         self._queue.begin_term()
         placer.on_pod, placer.on_kept = self._shown, self._queue.keep
 
+    @property
+    def hold(self) -> bool:
+        """Whether a pod waits at its gate, so that time alone may release it."""
+        return len(self._queue.line) > 0
+
     def released(self) -> Iterator[str]:
         """UIDs of the pods that lose their gate now; each is removed before the next is asked for."""
         while (decided := self._queue.decide(self._largest)) is not None and decided.patches:

@@ -54,7 +54,7 @@ class OperatorInTime:
         self._plans = PlannerQueue(self.clock, lambda key: self._queue.add(key, self.clock(), urgent=True))
         self._define(settings or PlanSettings())
         self._versions: dict[str, tuple[str, Json]] = {}
-        self._steps = 0
+        self._heard = self._steps = 0
 
     def _define(self, settings: PlanSettings) -> None:
         """What reads and writes."""
@@ -136,6 +136,9 @@ class OperatorInTime:
 
     def _hear(self) -> None:
         """Events of all that has changed."""
+        if self.api.revision == self._heard:
+            return
+        self._heard = self.api.revision
         for path in self._versions.keys() - self.api.objects.keys():
             self._tell(path, "DELETED", self._versions.pop(path)[1])
         for path, raw in self.api.objects.items():

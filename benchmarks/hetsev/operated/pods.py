@@ -16,7 +16,7 @@ from hetserve.placement.decision.refusals import NodeRefusal
 from hetserve.placement.decision.wording import texts_by_node
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Placer
-from hetserve.placement.pods.requests import DEFAULT_POLICY, PolicyName
+from hetserve.placement.pods.requests import PolicyName
 from hetserve.placement.pods.view import parse_pod
 from hetserve_extender.verbs.binding import binding
 from hetserve_extender.verbs.wire import BindArgs
@@ -31,7 +31,7 @@ _HOLD: Final = Seconds(30.0)
 class PodLife(Controllers):
     """Moves pods by a stage at each look. starts, stops: of instances, since they were last taken."""
 
-    def __init__(self, api: FakeApiServer, now: datetime, policy: PolicyName = DEFAULT_POLICY) -> None:
+    def __init__(self, api: FakeApiServer, now: datetime, policy: PolicyName) -> None:
         super().__init__(api)
         self.now, self._clock = now, now.timestamp()
         self.clock = lambda: self.now
@@ -43,13 +43,18 @@ class PodLife(Controllers):
         self._told: dict[str, Json] = {}
         self._versions: dict[str, str] = {}
         self._there: Mapping[str, InstanceSeen] = {}
+        self._state: tuple[int, list[tuple[int, bool, bool]]] | None = None
+        """Before the last tick: revision of the API server, and of each instance whether it leaves and can serve."""
         self.starts: list[Start] = []
         self.stops: list[int] = []
 
     def look(self, seen: Seen, now: datetime) -> None:
-        """Moves everything by one stage, as the instances that are seen have it."""
+        """Moves everything by one stage, as the instances that are seen have it; unless nothing can have changed."""
         self.now, self._there = now, {one.name: one for one in seen.instances}
-        self._seconds = seen.now
+        state = self.api.revision, [(one.id, one.leaving, one.ready <= seen.now) for one in seen.instances]
+        if state == self._state and not self._gates.hold:
+            return
+        self._state, self._seconds = state, seen.now
         self.tick()
 
     def taken(self) -> tuple[tuple[Start, ...], tuple[int, ...]]:

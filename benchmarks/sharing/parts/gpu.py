@@ -7,7 +7,7 @@ import json
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, get_args
 
@@ -39,6 +39,12 @@ by the factors between just these batches: by their middles, and by the upper en
 profiles state. Above a ratio of 1 the model promised too much. Shares end at 1: copies that finish less together
 than one alone show as 1, too.
 """
+_APART: Final = """
+HetSev's Figure 3 shows that a copy slows a model more than another model does. On this GPU it is as often the other way
+round: compared are a tenant beside each batch of another model and the same tenant beside its own copy, all always
+busy. What decides is how long the neighbour's queries take, hardly whose model it is. Copies stay apart by default all
+the same. Copies on one GPU fail together. And HetSev measured other GPUs (V100 and T4) and model servers.
+"""
 _RULE: Final = """
 Which pairs of different models, and which sets, the bookings let onto one GPU for a sigma, by the stated shares and
 each tenant's greatest factor, as the product counts; and how many of them stayed within sigma when they ran. The
@@ -53,12 +59,17 @@ Tenant = tuple[str, int]
 
 @dataclass(frozen=True)
 class Measured:
-    """share, factors: as a fit states them, by tenant, and by (who does it, to whom). together: slow-downs of runs."""
+    """share, factors: as a fit states them, by tenant, and by (who does it, to whom). together: slow-downs of runs.
+
+    alone: mean latency [ms]. copied: mean latency beside one copy / alone.
+    """
 
     share: Mapping[Tenant, Millionths]
     factors: Mapping[tuple[Tenant, Tenant], Millionths]
     middles: Mapping[tuple[Tenant, Tenant], float]
     together: Sequence[Mapping[Tenant, float]]
+    alone: Mapping[Tenant, float] = field(default_factory=dict)
+    copied: Mapping[Tenant, float] = field(default_factory=dict)
 
     def bound(self, members: Iterable[Tenant], of: Tenant, *, stated: bool = False) -> float:
         """Greatest slow-down of one among members, as the model has it. stated: by the ends of intervals."""
@@ -85,16 +96,18 @@ def read(mode: SharingMode, folder: Path = FOLDER) -> Measured:
     factors: dict[tuple[Tenant, Tenant], Millionths] = {}
     middles: dict[tuple[Tenant, Tenant], float] = {}
     alone: dict[Tenant, float] = {}
+    copied: dict[Tenant, float] = {}
     for model in models:
         found = read_measurements(text, str(folder), model, TYPE)
         alone |= {(model, batch): 1000 * statistics.fmean(own) for batch, own in found.alone.by_batch.items()}
         for batch in sorted({run.batch for run in found.runs if run.copies > 1}):
             share[model, batch] = fit_sharing(found, mode, batch).share.stated
+            copied[model, batch] = ratio_of_means(found.runs[Run(model, batch, 2)], found.runs[Run(model, batch)]).value
         for pair, factor in _pairs(model, found.runs):
             middles[pair] = factor.value
             factors[pair] = Millionths(max(ONE, 100 * math.ceil(10_000 * factor.high)))
     seen = [{_tenant(one): one["mean_ms"] / alone[_tenant(one)] for one in run["members"]} for run in sets]
-    return Measured(share, factors, middles, [*_pairs_together(middles), *seen])
+    return Measured(share, factors, middles, [*_pairs_together(middles), *seen], alone, copied)
 
 
 def _pairs(model: str, runs: Mapping[Run, tuple[float, ...]]) -> Iterator[tuple[tuple[Tenant, Tenant], Estimate]]:
@@ -134,17 +147,30 @@ def _judged(measured: Measured) -> Json:
         for tenant, slow in run.items()
     ]
     shares = {f"{model} {batch}": share / ONE for (model, batch), share in sorted(measured.share.items())}
-    scan = [at(measured, sigma) for sigma in SCANNED]
+    scan, others = [at(measured, sigma) for sigma in SCANNED], beside_others(measured)
     return {
         "shares": shares,
         "sets": len(sets),
         "ratios": ratios,
+        "others": {
+            length: [sum(more), len(more)]
+            for length, is_short in (("no longer", True), ("longer", False))
+            for more in [[slower for slower, short in others if short is is_short]]
+        },
         "rule": [at(measured, one) for one in SIGMAS],
         "first": next((one["sigma"] for one in scan if one["pairs"] + one["sets"]), None),
         "broken": [
             [one["sigma"], one["worst"]] for one in scan if one["worst"] is not None and one["worst"] > one["sigma"]
         ],
     }
+
+
+def beside_others(measured: Measured) -> list[tuple[bool, bool]]:
+    """Of each tenant beside another model: whether that slows it more than its own copy, and has no longer queries."""
+    return [
+        (factor > measured.copied[whom], measured.alone[by] <= measured.alone[whom])
+        for (by, whom), factor in sorted(measured.middles.items())
+    ]
 
 
 def at(measured: Measured, sigma: float) -> Json:
@@ -176,10 +202,11 @@ def describe(data: Json) -> str:
     names = list(next(iter(modes.values()))["shares"])
     shares = table(("share while serving, stated", *names), _share_rows(modes, names))
     rows = [row for mode, found in modes.items() for row in _ratio_rows(mode, found)]
+    apart = [row for mode, found in modes.items() for row in _other_rows(mode, found)]
     rule = [_rule_row(mode, one) for mode, found in modes.items() for one in found["rule"]]
     head = ("mode", "sigma", "pairs let in", "within", "sets let in", "within", "the worst", "lost")
     scans = [_scanned(mode, found) for mode, found in modes.items()]
-    return "\n".join((words, shares, goals(rows) + _RULE, table(head, rule) + "".join(scans)))
+    return "\n".join((words, shares, goals(rows) + _APART, goals(apart) + _RULE, table(head, rule) + "".join(scans)))
 
 
 def _scanned(mode: str, found: Json) -> str:
@@ -209,6 +236,13 @@ def _ratio_rows(mode: str, found: Json) -> Iterator[tuple[str, str, str, bool | 
             f"{ratios[0]:.2f} to {ratios[-1]:.2f} ({who}), median {statistics.median(ratios):.2f}; {above} above 1",
             above == 0 if by == "stated" else None,
         )
+
+
+def _other_rows(mode: str, found: Json) -> Iterator[tuple[str, str, str, bool | None]]:
+    more, pairs = (sum(one) for one in zip(*found["others"].values(), strict=True))
+    yield f"{mode}: another model slows a tenant more than its own copy", "", f"{more} of {pairs}", None
+    for length, (of_these, all_) in found["others"].items():
+        yield f"{mode}: of those whose queries alone take {length}", "", f"{of_these} of {all_}", None
 
 
 def _rule_row(mode: str, one: Json) -> tuple[object, ...]:

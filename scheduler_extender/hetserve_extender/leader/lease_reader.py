@@ -94,6 +94,8 @@ FOLLOWING: Final = 0.2
 """Seconds between two reads while we do not: so late we learn that our scheduler has won."""
 TIMEOUT: Final = 1.0
 """Seconds for an answer: one that is lost does not end a term."""
+ANNOUNCED: Final = (names.ANNOTATION_BOOKS_COMPUTE, names.ANNOTATION_COUNTS_PAIRS)
+"""What operators wait for on the Lease (decisions 0044 and 0079); the first is read by earlier ones alone."""
 
 
 @dataclass(slots=True)
@@ -146,15 +148,15 @@ class LeaseReader(LeaseFollower[SchedulerLease]):
         self._changed.set()
 
     async def sign(self) -> None:
-        """Never returns: says on the Lease that the extender of its holder books compute (decision 0044)."""
+        """Never returns: says on the Lease what the extender of its holder does (`ANNOUNCED`)."""
         while True:
             seen = self.lease.seen
-            if seen is not None and self.leads() and not signed(seen.raw, names.ANNOTATION_BOOKS_COMPUTE):
+            if seen is not None and self.leads() and not all(signed(seen.raw, does) for does in ANNOUNCED):
                 await self._sign(seen.holder)
             await self.sleep(self.leading)
 
     async def _sign(self, holder: str) -> None:
-        patch = {"metadata": {"annotations": {names.ANNOTATION_BOOKS_COMPUTE: holder}}}
+        patch = {"metadata": {"annotations": dict.fromkeys(ANNOUNCED, holder)}}
         try:
             answer = await self._request("PATCH", TIMEOUT, patch)
         except ApiUnreachableError as error:

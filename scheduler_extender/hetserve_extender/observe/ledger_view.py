@@ -122,7 +122,9 @@ def _array(entries: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _gpu(use: GpuUse) -> bytes:
-    view = use.document() | {"pods": [_pod(booking, use) for booking in use.bookings]}
+    shared = use.shared_on_terms()
+    pods = [_pod(booking, use) | {"sharing": shared.get(booking.request.uid)} for booking in use.bookings]
+    view = use.document() | {"pods": pods}
     return orjson.dumps(view, option=orjson.OPT_INDENT_2).replace(b"\n", _BREAK)
 
 
@@ -198,7 +200,7 @@ _PER_GPU: Final[Sequence[tuple[str, str, Callable[[GpuUse], int]]]] = (
     ),
     (
         "hetserve_gpu_compute_booked_percent",
-        "Percent of a GPU's compute that pods have booked (above 100: over-booked; whole: 100).",
+        "Percent of a GPU's compute, or of what its pods tolerate, that they have booked (above 100: too much).",
         lambda use: use.booked_compute,
     ),
     (

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 from hetserve.api import names
 from hetserve.base.units import Millionths, Percent, format_ratio, parse_ratio
 
 ONE: Final = Millionths(1_000_000)
+ALL: Final = Percent(100)
 LONGEST_TERMS: Final = 32_768
 """Characters of the annotation: 256 models of 63 characters, and a factor each, fit."""
 MOST_FACTORS: Final = 256
@@ -33,7 +34,7 @@ _MODEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 """Values of labels: what a pod's model can be."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SharingTerms:
     """Terms on which a pod shares a GPU.
 
@@ -50,11 +51,26 @@ class SharingTerms:
     @property
     def greatest(self) -> Millionths:
         """The most that it adds to any neighbour's times."""
-        return max(self.others, *(h for _, h in self.named)) if self.named else self.others
+        return self._greatest
 
     def on(self, model: str) -> Millionths:
         """What it adds to the times of a model of its namespace."""
-        return next((h for name, h in self.named if name == model), self.others)
+        return self._by_model.get(model, self.others)
+
+    @cached_property
+    def _greatest(self) -> Millionths:  # underscored as all that is kept: encoders of values leave it out
+        return max([self.others, *self._by_model.values()])
+
+    @cached_property
+    def _by_model(self) -> Mapping[str, Millionths]:
+        return dict(self.named)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.share, self.tolerance, self.others, self.named))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 class Tenant(NamedTuple):
@@ -102,7 +118,7 @@ def booked_percent(tenants: Sequence[Tenant]) -> Percent:
     if not tenants:
         return Percent(0)
     slow = slowdowns(tenants) if len(tenants) > 1 else (tenants[0].terms.share,)
-    return Percent(max(-(-100 * one // tenant.terms.tolerance) for one, tenant in zip(slow, tenants, strict=True)))
+    return Percent(max(-(-ALL * one // tenant.terms.tolerance) for one, tenant in zip(slow, tenants, strict=True)))
 
 
 def _added(tenants: Sequence[Tenant], at: int) -> int:

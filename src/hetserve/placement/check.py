@@ -6,7 +6,8 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 from hetserve.api import names
 
@@ -15,15 +16,28 @@ Place = tuple[str, str]
 _MOST_GPUS, _MOST_MIB, _LONGEST_ID = 128, 2**27, 63
 _SHOWN = 60
 _ALL_COMPUTE = 100
+_MILLION, _MOST_FACTORS, _LONGEST_TERMS = 10**6, 256, 2**15
 _PLUGIN = (names.RESOURCE_NVIDIA_GPU, names.RESOURCE_NVIDIA_SHARED)
 _SUFFIXES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
+
+
+class Terms(NamedTuple):
+    """On what a pod shares its GPUs, in millionths: its share of the compute, how many times as long as alone it may
+    take, and what it adds to the times of other models, of those named by name.
+    """
+
+    share: int
+    tolerance: int
+    others: int
+    named: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class GpuHolding:
     """What a pod holds of one GPU by its annotations.
 
-    `shares_model`: it may share the GPU with its own model. `compute`: percent; None: it names none.
+    `shares_model`: it may share the GPU with its own model. `compute`: percent; None: it names none. `terms`: None if
+    it shares by percent or memory alone.
     """
 
     namespace: str
@@ -35,6 +49,7 @@ class GpuHolding:
     model: str | None
     shares_model: bool
     compute: int | None = None
+    terms: Terms | None = None
 
 
 def violations(pods: Iterable[RawObject], nodes: Iterable[RawObject]) -> tuple[str, ...]:
@@ -85,15 +100,41 @@ def _wrong_on(place: Place, here: list[GpuHolding], capacity: int | None) -> Ite
         yield f"{where} is over-committed: {mib} of {capacity} MiB"
     if len(here) > 1 and any(held.whole for held in here):
         yield f"{where} is held whole and by {len(here)} pods"
-    percent = sum(held.compute or 0 for held in here)
+    shared = [held for held in here if not held.whole]
+    percent = percent_held(shared)
     if percent > _ALL_COMPUTE:
         yield f"{where} is over-booked: {percent} percent of its compute"
-    if percent and any(held.compute is None and not held.whole for held in here):
+    if percent and any(held.compute is None for held in shared):
         yield f"{where} holds pods that declare compute beside pods that do not"
+    if len({held.terms is None for held in shared}) > 1:
+        yield f"{where} holds pods that share on terms beside pods that do not"
     for (namespace, model), count in Counter((held.namespace, held.model) for held in here if held.model).items():
         own = [held for held in here if (held.namespace, held.model) == (namespace, model)]
         if count > 1 and not all(held.shares_model for held in own):
             yield f"{where} holds model {namespace}/{model} {count} times"
+
+
+def percent_held(here: Collection[GpuHolding]) -> int:
+    """Percent of a GPU's compute that pods on it hold: of pods that all share on terms, of what the one that is pressed
+    hardest tolerates, rounded up.
+    """
+    terms = [held.terms for held in here if held.terms is not None]
+    if not terms or len(terms) < len(here):
+        return sum(_ALL_COMPUTE if held.whole else held.compute or 0 for held in here)
+    pairs, most = list(zip(here, terms, strict=True)), Fraction(0)
+    for one, its in pairs:
+        added = [_adds(theirs, other, one) for other, theirs in pairs if other.uid != one.uid]
+        slow = max(sum(its.share for its in terms), _MILLION + sum(added) if added else 0)
+        most = max(most, Fraction(slow, its.tolerance))
+    return -(-_ALL_COMPUTE * most.numerator // most.denominator)
+
+
+def _adds(terms: Terms, pod: GpuHolding, other: GpuHolding) -> int:
+    """Millionths that a pod adds to the times of another: by pair where that is of a known model of its namespace."""
+    factors = dict(terms.named)
+    if other.model and other.namespace == pod.namespace:
+        return factors.get(other.model, terms.others)
+    return max([terms.others, *factors.values()])
 
 
 def unsaid(pod: RawObject) -> str:
@@ -175,6 +216,7 @@ def holdings(pods: Iterable[RawObject]) -> list[GpuHolding]:
         annotations = metadata["annotations"]
         mib = annotations.get(names.ANNOTATION_GPU_MEMORY, "0").split(",")
         compute = annotations.get(names.ANNOTATION_GPU_COMPUTE, "").split(",")
+        terms = _terms(pod)
         for number, gpu in enumerate(_names(pod)):
             found.append(
                 GpuHolding(
@@ -187,6 +229,7 @@ def holdings(pods: Iterable[RawObject]) -> list[GpuHolding]:
                     (metadata.get("labels") or {}).get(names.LABEL_MODEL),
                     annotations.get(names.ANNOTATION_ANTI_AFFINITY) == "None",
                     int(compute[number]) if number < len(compute) and compute[number] else None,
+                    terms,
                 )
             )
     return found
@@ -198,6 +241,46 @@ def _holders(pods: Iterable[RawObject]) -> Iterator[RawObject]:
         bound = (pod.get("spec") or {}).get("nodeName")
         if bound and not finished and names.ANNOTATION_GPU in (pod["metadata"].get("annotations") or {}):
             yield pod
+
+
+def _terms(pod: RawObject) -> Terms | None:
+    """Terms on which a pod shares GPUs; None if it has none, or some that nobody can read, or asks no 100 percent."""
+    text, spec = (pod["metadata"].get("annotations") or {}).get(names.ANNOTATION_GPU_SHARING), pod["spec"]
+    if not isinstance(text, str) or _asked(spec, names.RESOURCE_GPU_COMPUTE) != _ALL_COMPUTE or _wants_whole(spec):
+        return None
+    try:
+        found = json.loads(text, object_pairs_hook=_single, parse_int=str, parse_float=str, parse_constant=str)
+        share, tolerance = (_millionths(found.pop(key)) for key in ("share", "tolerance"))
+        factors = {model: _millionths(factor) for model, factor in found.pop("factors").items()}
+        others = factors.pop("*")
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        return None
+    sound = 0 < share <= _MILLION <= min(tolerance, others, *factors.values()) and all(map(_is_label, factors))
+    if found or not sound or len(factors) > _MOST_FACTORS or len(text) > _LONGEST_TERMS:
+        return None
+    return Terms(share, tolerance, others - _MILLION, tuple(sorted((m, f - _MILLION) for m, f in factors.items())))
+
+
+def _is_label(model: str) -> bool:
+    """Whether a model's name can be the value of a label."""
+    inner = model.replace("-", "0").replace("_", "0").replace(".", "0")
+    return len(model) <= _LONGEST_ID and inner.isascii() and inner.isalnum() and (model[0] + model[-1]).isalnum()
+
+
+def _single(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key is there twice")
+    return dict(pairs)
+
+
+def _millionths(number: str) -> int:
+    """Of a decimal number of at most six digits before the point and six after."""
+    whole, point, rest = number.partition(".")
+    if not all(
+        1 <= len(part) <= 6 and part.isascii() and part.isdigit() for part in (whole, *([rest] if point else ()))
+    ):
+        raise ValueError(number)
+    return int(whole) * _MILLION + int(rest.ljust(6, "0"))
 
 
 def _miscounted(pods: Iterable[RawObject]) -> Iterator[str]:

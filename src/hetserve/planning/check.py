@@ -77,7 +77,7 @@ def _pool_violations(problem: Problem, held: list[tuple[TypeOption, int]]) -> It
             ("CPU", "millicores", sum(d.cpu * n for d, n in asked), pool.free.cpu),
             ("memory", "MiB", sum(d.memory * n for d, n in asked), pool.free.memory),
             ("GPU memory", "MiB", sum(d.gpu_memory * n for d, n in asked), pool.free.gpu_memory),
-            ("GPU compute", "percent", sum(d.gpu_compute * n for d, n in asked), pool.free.gpu_compute),
+            ("GPUs", "places", sum(d.gpus * n for d, n in asked), pool.free.gpus),
         ):
             if used > max(free, 0):
                 yield f"new instances take {used} {unit} of {resource} from pool {pool.name}, {free} are free"

@@ -192,7 +192,8 @@ def _offer(
     host = spec.resources
     cpu, memory = ("0", "0") if host is None else (host.cpu or "0", host.memory or "0")
     compute = Percent(0) if gpu is None else gpu.compute
-    demand = ResourceAmounts(quantity_to_millicpu(cpu), quantity_to_mib(memory), held, compute)
+    apart = 0 if gpu is None else gpu.apart
+    demand = ResourceAmounts(quantity_to_millicpu(cpu), quantity_to_mib(memory), held, apart)
     terms, widest = None if gpu is None else gpu.terms, widest_terms(service, instance_type, profile, sharing)
     wider = None if widest is None else OwnTerms(widest, UnitPrice.of(instance_type), profile_from_spec(profile.spec))
     return Offer(instance_type, profile, instance_price(instance_type, held, compute, terms), demand, gpu, wider)
@@ -203,7 +204,7 @@ def alone(offer: Offer) -> Offer:
     if not offer.shares:
         return replace(offer, own=None)
     gpu = exclusive(offer.type, "for comparison")
-    demand = replace(offer.demand, gpu_memory=gpu.memory, gpu_compute=gpu.compute)
+    demand = replace(offer.demand, gpu_memory=gpu.memory, gpus=gpu.apart)
     return replace(offer, price=instance_price(offer.type, gpu.memory), demand=demand, gpu=gpu, own=None)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
-from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Millionths, Percent, Seconds
+from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Millionths, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning.prices import UnitPrice, largest_share
 from hetserve.planning.tenancy import GpuDemand
@@ -20,24 +20,26 @@ MOST_REPLICAS: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ResourceAmounts:
-    """gpu_compute: percent of GPUs' compute; of an instance that declares none, 0."""
+    """gpus: of an instance, 1 where it keeps off GPUs with others of its service; of a pool, those that have a place
+    for an instance of the type that finds one most easily.
+    """
 
     cpu: MilliCPU = MilliCPU(0)
     memory: MiB = MiB(0)
     gpu_memory: MiB = MiB(0)
-    gpu_compute: Percent = Percent(0)
+    gpus: int = 0
 
     @property
     def all(self) -> tuple[int, ...]:
         """In the order of `RESOURCES`."""
-        return self.cpu, self.memory, self.gpu_memory, self.gpu_compute
+        return self.cpu, self.memory, self.gpu_memory, self.gpus
 
 
 RESOURCES: Final = (
     ("CPU", "millicores"),
     ("memory", "MiB"),
     ("GPU memory", "MiB"),
-    ("GPU compute", "percent"),
+    ("GPUs", "places"),
 )
 """What instances take from a pool: name and unit."""
 

@@ -59,6 +59,11 @@ class GpuDemand:
         return self.tenancy is Tenancy.SHARED
 
     @property
+    def apart(self) -> int:
+        """GPUs that no other instance of the service can be on: its own, unless copies may share it."""
+        return 0 if self.copies else 1
+
+    @property
     def slowdown(self) -> Millionths | None:
         """Times longer than alone that an instance may take, and is planned to; None where it does not share."""
         if not self.shares:

@@ -29,6 +29,6 @@ def _at(option: TypeOption, tolerance: Millionths) -> TypeOption:
         option,
         price=own.cost(tolerance),
         profile=slowed(own.profile, tolerance / ONE),
-        demand=replace(option.demand, gpu_memory=gpu.memory, gpu_compute=gpu.compute),
+        demand=replace(option.demand, gpu_memory=gpu.memory, gpus=gpu.apart),
         gpu=gpu,
     )

@@ -12,23 +12,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from hetserve.api import names
 from hetserve.api.inference_service import InferenceService
-from hetserve.api.instance_type import GpuSpec
-from hetserve.base.units import MiB, MicroDollarsPerHour, Millionths, parse_duration, quantity_to_mib
+from hetserve.api.instance_type import GpuSpec, InstanceType
+from hetserve.base.units import MiB, MicroDollarsPerHour, Millionths, Percent, parse_duration, quantity_to_mib
 from hetserve.demand import declared_mix
-from hetserve.planning.offers import instance_price, namespace_of
+from hetserve.objects.gpu_sharing import SharingTerms, parse_terms
+from hetserve.planning.offers import Offer, instance_price, namespace_of
 from hetserve.planning.rates import RateEstimate, rate_estimate
 from hetserve.profiles import LatencyProfile, profile_from_spec
 from hetserve.profiles.latency import slowed
-from hetserve.profiles.sharing import ONE
+from hetserve.profiles.sharing import ONE, WHOLE
 from hetserve.profiles.variants import as_served, mismatch
 from hetserve.reconcile.cluster.api_messages import exceeds_quota, replica_failure
 from hetserve.reconcile.cluster.observed import PodFact
 from hetserve.reconcile.deployments.build import Applied, manifest_digest, with_surge
 from hetserve.reconcile.deployments.diff import Target
-from hetserve.reconcile.deployments.ownership import belongs, gpus_of, is_deleting, is_ours, type_of
+from hetserve.reconcile.deployments.ownership import annotations_of, belongs, gpus_of, is_deleting, is_ours, type_of
 from hetserve.reconcile.plans.plan_decision import PlanDecision
 from hetserve.reconcile.snapshot import Json, RawObject, Render, ServiceSnapshot
 from hetserve.transition.next_counts import InTheWay
@@ -80,28 +82,55 @@ def _holding(name: str, snapshot: ServiceSnapshot, decision: PlanDecision, mine:
     offer, known = decision.offers.get(name), next((t for t in snapshot.types if t.metadata.name == name), None)
     price = None if offer is None else offer.price
     if offer is None and known is not None:
-        price = instance_price(known, max((_held(p, known.spec.gpu) for p in pods), default=None))
+        price = max((_paid(_held(p), known) for p in pods), default=instance_price(known, None))
     if price is None or known is None:
         return Instances(replicas, live, gone, price, placed=placed, ready=ready)
-    each = [instance_price(known, held) if (held := _held(p, known.spec.gpu)) else price for p in pods]
+    each = [_paid(held, known, offer) if (held := _held(p)).some else price for p in pods]
     # Replicas without a pod yet come as their Deployment asks for them now.
     to_come = max(replicas, live) - (len(pods) - gone)
-    dearest = max((instance_price(known, memory) for d in mine if (memory := _asked(d, known.spec.gpu))), default=price)
+    dearest = max((_paid(asked, known, offer) for d in mine if (asked := _asked(d)).some), default=price)
     surplus = sum(max(0, own - price) for own in each) + max(0, to_come) * max(0, dearest - price)
     paid = sum(each) + max(0, live + gone - len(pods)) * max(price, dearest)
     costs = MicroDollarsPerHour(surplus), MicroDollarsPerHour(paid)
     return Instances(replicas, live, gone, price, *costs, placed, ready)
 
 
-def _held(pod: PodFact, gpu: GpuSpec | None) -> MiB:
-    """MiB of its GPU that a pod is paid for: all of a whole one; 0 for none, or where it cannot be read."""
-    return _whole(gpu) if pod.whole_gpu else pod.gpu_memory
+class _Part(NamedTuple):
+    """What an instance has of its GPU, for which it is paid. whole: all of it. memory: MiB. compute: percent."""
+
+    whole: bool
+    memory: MiB
+    compute: Percent
+    terms: SharingTerms | None
+
+    @property
+    def some(self) -> bool:
+        """False where it has none, or cannot be read."""
+        return self.whole or self.memory > 0
 
 
-def _asked(deployment: RawObject, gpu: GpuSpec | None) -> MiB:
-    """The same for each pod of a Deployment as it is."""
-    asked = gpus_of(deployment)
-    return asked.memory or (_whole(gpu) if asked.gpus else MiB(0))
+def _held(pod: PodFact) -> _Part:
+    return _Part(pod.whole_gpu, pod.gpu_memory, pod.gpu_compute, pod.sharing)
+
+
+def _asked(deployment: RawObject) -> _Part:
+    """What each pod of a Deployment gets as it is."""
+    asked, annotations = gpus_of(deployment), annotations_of(deployment)
+    try:
+        terms = parse_terms(str(annotations[names.ANNOTATION_GPU_SHARING]))
+    except (KeyError, ValueError):
+        terms = None
+    return _Part(asked.gpus > 0 and not asked.memory, asked.memory, asked.compute, terms)
+
+
+def _paid(part: _Part, known: InstanceType, offer: Offer | None = None) -> MicroDollarsPerHour:
+    """Micro-dollars/h of an instance. offer: what is planned: one that shares as much on terms pays what that does."""
+    gpu = None if offer is None else offer.gpu
+    if part.whole:
+        return instance_price(known, _whole(known.spec.gpu), WHOLE)
+    if offer is not None and gpu is not None and None not in (part.terms, gpu.terms) and part.memory == gpu.memory:
+        return offer.price
+    return instance_price(known, part.memory, part.compute, part.terms)
 
 
 def _whole(gpu: GpuSpec | None) -> MiB:

@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 from hetserve.api import names
+from hetserve.objects.gpu_sharing import SharingTerms, terms_text
 from hetserve.objects.pod import TEMPLATE_HASH
+from hetserve.objects.resources import WHOLE_COMPUTE
 
 Json = dict[str, Any]
 
@@ -55,13 +57,17 @@ def gpu_pod(
     terminating: bool = False,
     priority: int = 0,
     deployment: str | None = None,
+    sharing: SharingTerms | None = None,
 ) -> Json:
     """A pod of our scheduler; with `node` and `gpu` ("0,2": several) as our binding leaves it.
 
-    `gpus`: their number; with `memory_mib` 0 whole ones. `compute`: percent; None: not declared. `deployment`: as one
-    of its ReplicaSets makes it, a new one for each pod.
+    `gpus`: their number; with `memory_mib` 0 whole ones. `compute`: percent; None: not declared, or, with the terms
+    `sharing`, all of it. `deployment`: as one of its ReplicaSets makes it, a new one for each pod.
     """
     wishes = dict(annotations or {}) | ({} if product is None else {names.ANNOTATION_GPU_PRODUCT: product})
+    if sharing is not None:
+        compute = WHOLE_COMPUTE if compute is None else compute
+        wishes = {names.ANNOTATION_GPU_SHARING: terms_text(sharing)} | wishes
     metadata: Json = {
         "name": name,
         "namespace": namespace,

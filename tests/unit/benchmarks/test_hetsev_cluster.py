@@ -14,7 +14,7 @@ from benchmarks.hetsev.clients import NOBODY, Senders
 from benchmarks.hetsev.cluster import play, service_of
 from benchmarks.hetsev.gauges import gpu_use
 from benchmarks.hetsev.measures import courses, figures
-from benchmarks.hetsev.played import Instance, Played
+from benchmarks.hetsev.played import Instance
 from benchmarks.hetsev.policy import STEP, Decided, Seen, Start
 from benchmarks.hetsev.scene import Scene, Workload
 from benchmarks.hetsev.workloads import cost, production, waves
@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from hetserve.dispatch import make_policy
 from hetserve.serving.services import GpuInstance
 from hetserve.serving.session import Session
+from hetsev_laws import Told, check
 
 ASSUMED = assumed()
 MODELS = ("resnet50", "inception-v3")
@@ -34,21 +35,6 @@ def scene(rate: float = 40.0, *, waits: bool = True, end: float = 90.0, most: in
     small = {"v100": replace(ASSUMED.gpus["v100"], nodes=2), "t4": replace(ASSUMED.gpus["t4"], nodes=1)}
     rates = dict.fromkeys(MODELS, (rate,) * 3)
     return Scene(replace(ASSUMED, gpus=small), Workload(-30.0, end, rates, waits), most, seed=3)
-
-
-class Told:
-    """Decides as a function says."""
-
-    name, shares, interval = "told", True, STEP
-    dispatch = make_policy("fcfs")
-
-    def __init__(self, decides: Callable[[Seen], Decided]) -> None:
-        self.decides = decides
-        self.looks: list[Seen] = []
-
-    def decide(self, seen: Seen) -> Decided:
-        self.looks.append(seen)
-        return self.decides(seen)
 
 
 def at_first(*starts: Start) -> Told:
@@ -79,26 +65,6 @@ def legal(seen: Seen, of: Scene, wish: tuple[str, str, int]) -> Decided:
 def test_laws_hold_whatever_a_controller_does(wished: list[tuple[str, str, int]], waits: bool) -> None:
     told, of = iter(wished * 9), scene(60.0, waits=waits)
     check(play(of, Told(lambda seen: legal(seen, of, next(told)))))
-
-
-def check(played: Played) -> None:
-    for model, queries in played.queries.items():
-        served = ~np.isnan(queries.finish)
-        assert (queries.start[served] >= queries.arrival[served]).all()
-        assert (queries.finish[served] > queries.start[served]).all()
-        assert queries.late[~served].all(), "what has no answer is late"
-        slo = played.scene.assumed.models[model].slo
-        beyond = queries.response[served] - slo
-        assert np.array_equal(queries.late[served][np.abs(beyond) > 1e-9], (beyond > 0)[np.abs(beyond) > 1e-9])
-    for one in played.instances:
-        assert one.ready == one.launched + played.scene.assumed.launch
-        assert one.launched <= one.stopped <= one.gone or one.stopped == math.inf
-    for at in {one.launched for one in played.instances}:
-        for gpu in played.scene.gpus:
-            here = [one for one in played.instances if one.gpu == gpu.name and one.launched <= at < one.gone]
-            held = sum(played.scene.assumed.models[one.service].memory_mib for one in here)
-            assert held <= gpu.memory_mib
-    assert 0 <= figures(played).gpu_use <= 1
 
 
 def test_nothing_is_served_before_an_instance_is_launched_and_by_all_that_was_sent_is_answered_later() -> None:

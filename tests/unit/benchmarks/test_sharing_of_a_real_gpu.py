@@ -35,6 +35,13 @@ def test_a_bound_by_what_is_stated_is_by_the_upper_ends() -> None:
     assert measured.bound((SMALL, LARGE), SMALL, stated=True) == 4.5
 
 
+def test_a_neighbour_is_compared_with_the_tenants_own_copy_and_with_its_queries() -> None:
+    middles = {(LARGE, SMALL): 4.0, (SMALL, LARGE): 1.1}
+    alone, copied = {SMALL: 1.0, LARGE: 9.0}, {SMALL: 2.0, LARGE: 2.0}
+    measured = gpu.Measured({}, {}, middles, (), alone, copied)
+    assert gpu.beside_others(measured) == [(False, True), (True, False)]
+
+
 @pytest.mark.parametrize("mode", get_args(SharingMode))
 def test_all_that_was_measured_is_read(mode: SharingMode) -> None:
     measured = gpu.read(mode)
@@ -42,6 +49,9 @@ def test_all_that_was_measured_is_read(mode: SharingMode) -> None:
     assert len(measured.factors) == len(measured.middles) == 48
     assert [len(run) for run in measured.together].count(2) == 24
     assert sum(len(run) > 2 for run in measured.together) == 16
+    assert len(measured.copied) == 8
+    worse = [other for other, _ in gpu.beside_others(measured)]
+    assert (sum(worse), len(worse)) == (24, 48)
     assert all(slow > 0.9 for run in measured.together for slow in run.values())
 
 

@@ -213,6 +213,47 @@ def test_more_compute_than_a_gpu_has_is_marked_and_a_problem() -> None:
     assert document(*pods)["gpus"][0]["freeComputePercent"] == -40
 
 
+def on_terms(name: str, *, share: str = "0.57", tolerance: str = "1.75", gpu: str = "0", **factors: str) -> Json:
+    """A bound pod with terms, whose model has its name. factors: on other models."""
+    terms = {"share": share, "tolerance": tolerance, "factors": {"*": "1.9", **factors}}
+    annotations = {names.ANNOTATION_GPU_SHARING: json.dumps(terms)}
+    return gpu_pod(name, memory_mib=3072, compute=100, model=name, node="n0", gpu=gpu, annotations=annotations)
+
+
+def test_pods_with_terms_show_how_much_they_are_slowed_of_what_they_tolerate() -> None:
+    pods = [on_terms("a", b="1.041"), on_terms("b", share="0.19", tolerance="3", a="1.4")]
+    (gpu, idle) = document(*pods)["gpus"]
+    assert (gpu["freeComputePercent"], idle["freeComputePercent"]) == (20, 100), "1.4 of 1.75 is 80 percent"
+    assert [pod["sharing"] for pod in gpu["pods"]] == [
+        {"share": "0.57", "tolerance": "1.75", "slowdown": "1.4"},
+        {"share": "0.19", "tolerance": "3", "slowdown": "1.041"},
+    ]
+    first = next(line for line in run(pods=pods).stdout.splitlines() if "V100" in line)
+    assert "AAAAAAABBB··" in first, "80 percent, three to one"
+    assert "A:3072/1.4x B:3072/1.05x" in first
+
+
+def test_a_pod_with_terms_alone_is_not_slowed_and_takes_its_part_of_what_it_tolerates() -> None:
+    (gpu, _) = document(on_terms("a"))["gpus"]
+    assert gpu["pods"][0]["sharing"]["slowdown"] == "1"
+    assert gpu["freeComputePercent"] == 100 - 33
+
+
+def test_terms_beside_another_kind_are_a_problem_and_no_slow_down_is_claimed() -> None:
+    pods = [on_terms("a"), gpu_pod("old", model="old", node="n0", gpu="0")]
+    shown = document(*pods)
+    assert [pod["sharing"] and pod["sharing"]["slowdown"] for pod in shown["gpus"][0]["pods"]] == [None, None]
+    assert shown["problems"]
+    assert "A:3072/?x" in run(pods=pods).stdout
+
+
+def test_slow_downs_beyond_what_is_tolerated_are_marked() -> None:
+    pods = [on_terms("a"), on_terms("b", a="1.1")]
+    text = run(pods=pods).stdout
+    assert "AAAAAAABBBBB!" in text
+    assert "takes 1.9 times as long as alone and tolerates 1.75" in " ".join(text.split())
+
+
 def test_a_figure_of_pods_that_declare_compute_has_a_second_part(tmp_path: Path) -> None:
     pods = [gpu_pod(name, compute=70, model=name, node="n0", gpu="0") for name in "ab"]
     for compute, file in ((True, tmp_path / "both.svg"), (False, tmp_path / "memory.svg")):

@@ -150,7 +150,7 @@ def test_a_log_of_another_version_is_refused_by_name_and_left_out_of_why(tmp_pat
     log = small_storm()
     log[0]["version"] = 1
     path = written(tmp_path, log)
-    words = "the log is of version 1; this hetserve reads 5: use the one that wrote it"
+    words = "the log is of version 1; this hetserve reads 5 and 6: use the one that wrote it"
     for arguments in (["replay", path], ["replay", path, "--policy", "BestFit"]):
         result = run(*arguments)
         assert (result.exit_code, words in result.stderr) == (2, True)
@@ -165,7 +165,7 @@ def test_why_names_a_field_that_a_record_of_a_log_lacks(tmp_path: Path) -> None:
     (number,) = [k for k, one in enumerate(log, start=1) if one["call"] == "filter" and one["t"] == 101]
     del log[number - 1]["result"]["chosen"]["gpus"][0]["freeComputePercent"]
     named = why(tmp_path, log, "a", "--log", written(tmp_path, log))
-    words = f"record {number} (filter) has no field 'freeComputePercent': a log of version 5 has it"
+    words = f"record {number} (filter) has no field 'freeComputePercent': a log of version 6 has it"
     assert (named.exit_code, words in " ".join(named.stderr.split())) == (2, True)
 
 

@@ -327,6 +327,48 @@ def test_an_installation_in_another_namespace_is_found_or_named_and_a_missing_on
     )
 
 
+def on_terms(name: str, gpu: str | None = None, **factors: str) -> Json:
+    """A pod with terms, whose model has its name. factors: on other models."""
+    terms = {"share": "0.5", "tolerance": "1.75", "factors": {"*": "1.9", **factors}}
+    annotations = {names.ANNOTATION_GPU_SHARING: json.dumps(terms)}
+    bound = {} if gpu is None else {"node": "n0", "gpu": gpu}
+    return gpu_pod(name, memory_mib=2000, compute=100, model=name, annotations=annotations, **bound)  # type: ignore[arg-type]
+
+
+def test_why_says_how_much_a_pod_with_terms_is_slowed_and_by_whom() -> None:
+    pods = (on_terms("a", "0", b="1.1", c="1.1"), on_terms("b", "0", a="1.25"), on_terms("c", "0", a="1.05", b="1"))
+    held = answer("a", NODE, *pods)["holds"]
+    assert held["gpus"][0]["sharing"] == {"share": "0.5", "tolerance": "1.75", "slowdown": "1.5"}, "the sum of shares"
+    assert [(one["name"], one["adds"]) for one in held["beside"]] == [("b", "0.25"), ("c", "0.05")]
+    text = " ".join(run("a", NODE, *pods).stdout.split())
+    assert "slowed at most 1.5 times as long as alone, whatever those beside it do; it tolerates 1.75" in text
+    assert "default/b (b, adds 0.25), default/c (c, adds 0.05)" in text
+
+
+def test_why_names_who_would_be_slowed_too_much() -> None:
+    there = (on_terms("a", "0", new="1.1"), gpu_pod("percent", memory_mib=1000, compute=10, node="n0", gpu="1"))
+    said = answer("new", NODE, *there, on_terms("new", b="1.1"), code=3)
+    (slow,), (kind,) = ([reason["text"] for reason in gpu["reasons"]] for gpu in said["gpus"])
+    assert slow == "default/a would take 1.9 times as long as alone and tolerates 1.75"
+    assert "default/percent there declares compute without annotation hetserve.io/gpu-sharing" in kind
+    assert json.loads(said["request"]["sharing"])["factors"] == {"*": "1.9", "b": "1.1"}
+
+
+def test_why_of_terms_beside_another_kind_claims_no_slow_down() -> None:
+    pods = (on_terms("a", "0"), gpu_pod("old", memory_mib=1000, model="old", node="n0", gpu="0"))
+    text = " ".join(run("a", NODE, *pods).stdout.split())
+    assert "nobody knows how much: pods without terms are beside it; it tolerates 1.75" in text
+
+
+def test_why_of_terms_that_cannot_be_read_says_what_would_be_right() -> None:
+    odd = on_terms("odd")
+    odd["metadata"]["annotations"][names.ANNOTATION_GPU_SHARING] = '{"share": "0"}'
+    said = answer("odd", NODE, odd, code=2)
+    assert said["state"] == "Unreadable"
+    assert "annotation hetserve.io/gpu-sharing" in said["message"]
+    assert "write for example" in said["message"]
+
+
 def test_why_says_that_there_is_room_for_the_memory_and_not_for_the_compute() -> None:
     there = gpu_pod("there", memory_mib=2000, compute=70, model="vgg", node="n0", gpu="0")
     old = gpu_pod("old", memory_mib=2000, model="old", node="n0", gpu="1")

@@ -60,6 +60,37 @@ async def test_the_ledger_shows_what_is_booked_and_what_nobody_knows(bench: Benc
     assert shown["n0", "0"]["pods"][0]["computePercent"] == 30
 
 
+TERMS = '{"share": "0.5", "tolerance": "1.75", "factors": {"*": "1.9", "two": "1.1", "one": "1.2"}}'
+
+
+def on_terms(name: str, **more: Any) -> Json:
+    return gpu_pod(name, compute=100, model=name, annotations={names.ANNOTATION_GPU_SHARING: TERMS}, **more)
+
+
+async def test_pods_with_terms_are_bound_as_holders_of_all_compute(
+    bench: Bench,
+) -> None:
+    """So an earlier extender, which knows no terms, finds their GPU full."""
+    for name in ("one", "two"):
+        pod = bench.api.add(on_terms(name))
+        bench.show()
+        await bench.filter(pod, "n0")
+        assert await bench.bind(pod, "n0") == ""
+    annotated = [body["metadata"]["annotations"] for _, body in bench.sent("POST")]
+    assert [notes.get(names.ANNOTATION_GPU_COMPUTE) for notes in annotated] == ["100", "100"]
+    assert all(names.ANNOTATION_GPU_SHARING not in notes for notes in annotated), "the pod has it already"
+    shown = [pod["sharing"] for gpu in (await bench.ledger())["gpus"] for pod in gpu["pods"]]
+    assert [one["slowdown"] for one in shown] == ["1", "1"], "worst fit gives each a GPU of its own"
+
+
+async def test_the_metric_of_pods_with_terms_is_the_part_of_what_they_tolerate() -> None:
+    pods = [on_terms(name, node="n0", gpu="0") for name in ("one", "two")]
+    text = (await Metrics(placer_with(*pods, on_terms("alone", node="n0", gpu="1"))).text()).decode()
+    where = 'node="n0",product="V100"'
+    assert f'hetserve_gpu_compute_booked_percent{{gpu="0",{where}}} 69.0' in text, "1.2 of 1.75"
+    assert f'hetserve_gpu_compute_booked_percent{{gpu="1",{where}}} 29.0' in text, "0.5 of 1.75"
+
+
 def placer_with(*pods: Json) -> Placer:
     placer = Placer(clock=lambda: Seconds(0.0), hold=Seconds(30.0))
     NodeEventHandler(placer).replace([gpu_node("n0", gpus=3)])

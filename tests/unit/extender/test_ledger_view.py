@@ -66,6 +66,7 @@ async def test_it_shows_every_gpu_with_its_pods_and_all_that_does_not_add_up() -
         "memoryMiB": 1024,
         "computePercent": None,
         "state": "reserved",
+        "sharing": None,
     }
     assert {gpu["node"] for gpu in view["gpus"] if not gpu["open"]} == {"n1"}
     assert view["problems"] == list(problem_lines(placer.problems()))

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from extender_bench import reply_of
-from hetserve.base.units import Seconds
+from hetserve.base.units import Millionths, Seconds
+from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.bookings import LedgerError
-from hetserve.placement.log.journal import VERSION, JournaledPlacer
+from hetserve.placement.log.journal import VERSION, VERSIONS, JournaledPlacer
 from hetserve.placement.log.replay import ReplayError, replay
 from hetserve.placement.placer import Mode
 from hetserve.placement.pods.requests import PolicyName
@@ -114,6 +115,45 @@ def test_a_log_whose_decision_was_another_is_caught_at_its_record() -> None:
     assert (difference.number, difference.now["result"]["gpus"]) == (at + 1, ["0"])
 
 
+def test_a_log_from_before_pods_had_terms_is_read_as_it_was() -> None:
+    log, placer = started(limit=40_000)
+    for number in range(60):
+        place(placer, number, stays=number % 20 == 0)
+    old = records(log)
+    old[0]["version"] = 5
+    for booking in old[1]["args"]["bookings"]:
+        del booking["request"]["sharing"]
+    assert len(old[1]["args"]["bookings"]) > 1
+    assert replay(old).difference is None
+    assert replay(old).decisions > 20
+
+
+def test_decisions_about_terms_are_replayed_from_a_checkpoint_on() -> None:
+    terms = SharingTerms(
+        Millionths(500_000), Millionths(1_750_000), Millionths(200_000), (("m1", Millionths(900_000)),)
+    )
+    log, placer = started(limit=30_000)
+    for number in range(80):
+        pod = gpu_pod(f"p{number}", memory_mib=100, model=f"m{number % 3}", sharing=terms)
+        if passed := placer.filter(pod, ["n0", "n1"]).passed:
+            booking = placer.fix_gpus(parse_pod(pod).request, passed[0])
+            bound = gpu_pod(
+                f"p{number}",
+                memory_mib=100,
+                model=f"m{number % 3}",
+                sharing=terms,
+                node=booking.node,
+                gpu=booking.gpus[0],
+            )
+            PodEventHandler(placer).apply("MODIFIED", bound)
+        if number % 3 == 2:
+            PodEventHandler(placer).apply("DELETED", gpu_pod(f"p{number - 2}", sharing=terms))
+    kept = records(log)
+    assert kept[1]["args"]["bookings"][0]["request"]["sharing"]["named"] == [["m1", 900_000]]
+    assert any("too-much-slowdown" in json.dumps(record.get("result")) for record in kept)
+    assert replay(kept).difference is None
+
+
 def test_a_text_that_was_reworded_since_is_no_other_decision() -> None:
     log, placer = started()
     with pytest.raises(LedgerError):
@@ -130,7 +170,10 @@ def test_a_text_that_was_reworded_since_is_no_other_decision() -> None:
     ("record", "words"),
     [
         ({"call": "header", "version": VERSION + 1}, f"version {VERSION + 1}"),
-        ({"call": "header", "version": 1}, f"version 1; this hetserve reads {VERSION}: use the one that wrote it"),
+        (
+            {"call": "header", "version": 1},
+            f"version 1; this hetserve reads {VERSIONS[0]} and {VERSION}: use the one that wrote it",
+        ),
         ({"t": 1, "call": "filter"}, "begin with a header"),
         ({"call": "header", "version": VERSION, "hold": "x"}, "header cannot be read"),
     ],

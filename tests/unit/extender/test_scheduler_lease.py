@@ -126,7 +126,7 @@ def test_what_is_doubted_is_taken_over_anew_with_the_next_renewal() -> None:
     assert not me.continues(first)
 
 
-async def test_it_signs_the_lease_of_the_scheduler_that_it_books_for() -> None:
+async def test_it_says_on_the_lease_of_its_scheduler_what_earlier_and_later_operators_ask() -> None:
     api, now = FakeApiServer(), [0.0]
 
     async def pause(_seconds: float) -> None:
@@ -142,7 +142,8 @@ async def test_it_signs_the_lease_of_the_scheduler_that_it_books_for() -> None:
     await reader.step()
     with pytest.raises(InterruptedError):
         await reader.sign()
-    assert api.objects[PATH]["metadata"]["annotations"] == {"hetserve.io/books-compute": "me_u1"}
+    annotations = api.objects[PATH]["metadata"]["annotations"]
+    assert annotations == {"hetserve.io/books-compute": "me_u1", "hetserve.io/counts-pairs": "me_u1"}
     assert [method for method, _, _ in api.calls].count("PATCH") == 1
     assert reader.leads()
 

@@ -32,6 +32,7 @@ async def test_filter_answers_with_one_node_and_holds_its_gpu(bench: Bench) -> N
             "memoryMiB": 4096,
             "computePercent": None,
             "state": "reserved",
+            "sharing": None,
         }
     ]
 

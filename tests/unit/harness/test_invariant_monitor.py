@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from harness.gpu_faults import KNOWN_WITHIN, GpuFault, GpuFaults
 from harness.invariant_monitor import InvariantMonitor
 from harness.invariants import broken, capacities
-from hetserve.api.names import RESOURCE_GPU_MEMORY
+from hetserve.api.names import ANNOTATION_GPU_SHARING, RESOURCE_GPU_MEMORY
 from testing.cluster import gpu_node, gpu_pod
 
 Pod = dict[str, Any]
@@ -80,7 +81,32 @@ def as_stored(pod: Pod) -> Pod:
     return pod
 
 
+def paired(name: str, *, share: str = "0.5", tolerance: str = "1.75", gpu: str = "0", **factors: str) -> Pod:
+    """A bound pod with terms; factors: by model, others 1.9."""
+    pod = gpu_pod(name, node="n0", gpu=gpu, memory_mib=1000, model=name, compute=100)
+    terms = {"share": share, "tolerance": tolerance, "factors": {"*": "1.9"} | factors}
+    pod["metadata"]["annotations"][ANNOTATION_GPU_SHARING] = json.dumps(terms)
+    return pod
+
+
+def without_terms(pod: Pod) -> Pod:
+    pod["metadata"]["annotations"][ANNOTATION_GPU_SHARING] = "{"
+    return pod
+
+
+def elsewhere(pod: Pod) -> Pod:
+    pod["metadata"]["namespace"] = "elsewhere"
+    return pod
+
+
 KEPT = {
+    "three that tolerate each other": [
+        paired("a", b="1.7", c="1.05"),
+        paired("b", a="1.1", c="1.05"),
+        paired("c", a="1.05", b="1.05"),
+    ],
+    "one that tolerates nobody": [paired("a", share="1", tolerance="1")],
+    "one whose terms cannot be read": [without_terms(paired("a"))],
     "slices of several models": [slice_("a", "0", mib=4000), slice_("b", "0", mib=4000)],
     "slices of two GPUs beside one of one": [slice_("a", "0,1", gpus=2), slice_("b", "1")],
     "memory as the API server writes it": [as_stored(slice_("a", "0", mib=4000))],
@@ -89,6 +115,29 @@ KEPT = {
     "a pod that has finished": [whole("a", "0"), gpu_pod("b", node="n0", gpu="0", memory_mib=9000, phase="Failed")],
 }
 BROKEN = {
+    "a neighbour that does too much": ([paired("a", b="1.1"), paired("b", a="1.76")], "a is slowed down more than it"),
+    "the same, of one that is not named": ([paired("a", b="1.1"), paired("b")], "a is slowed down more than it"),
+    "the same, of another namespace": (
+        [paired("a", b="1.1"), elsewhere(paired("b", a="1.1"))],
+        "a is slowed down more than it tolerates on",
+    ),
+    "two that do too much together": (
+        [paired("a", b="1", c="1"), paired("b", a="1.4", c="1"), paired("c", a="1.4", b="1")],
+        "a is slowed",
+    ),
+    "shares beyond what one tolerates": (
+        [paired("a", share="0.9", b="1"), paired("b", share="0.9", tolerance="9", a="1")],
+        "a is slowed",
+    ),
+    "one with terms beside a percent": (
+        [paired("a"), gpu_pod("b", node="n0", gpu="0", memory_mib=1, model="b", compute=10)],
+        "count their compute in different ways are beside each other on",
+    ),
+    "one with terms beside one that declares nothing": ([paired("a"), slice_("b", "0")], "in different ways"),
+    "two whose terms cannot be read": (
+        [without_terms(paired("a")), without_terms(paired("b"))],
+        "more than 100 % of compute are held",
+    ),
     "more memory than there is": ([slice_("a", "0", mib=4001), slice_("b", "0", mib=4000)], "more than 8000 MiB"),
     "the same over several GPUs": ([slice_("a", "0,1", mib=5000, gpus=2), slice_("b", "1", mib=5000)], "'1'"),
     "a whole GPU shared": ([whole("a", "0,1", gpus=2), slice_("b", "1")], "a whole GPU is shared on ('n0', '1')"),

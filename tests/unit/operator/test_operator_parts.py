@@ -124,7 +124,7 @@ def test_settings_are_read_and_flags_override_them(tmp_path: Path) -> None:
     found = load_settings(OperatorSettings, path, {"probe_port": 2, "log_level": None})
     assert (found.probe_port, found.saturation_threshold, found.debounce, found.resync) == (2, 0.9, 0.05, 120.0)
     assert found.planning.launch_weight == 0.5
-    assert found.planning.max_slowdown == 1_250_000
+    assert found.planning.max_slowdown == 1_750_000
 
 
 def test_the_greatest_slow_down_is_a_setting(tmp_path: Path) -> None:

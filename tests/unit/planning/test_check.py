@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import Reason
-from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Percent
+from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU
 from hetserve.demand import BatchMix
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
@@ -16,20 +16,20 @@ from hetserve.planning.kairos import planner
 from testing.planning import line, min_cost, option, problem
 
 MIX = BatchMix.of([(1, 1), (10, 1)])
-GPU = ResourceAmounts(MilliCPU(500), MiB(10), MiB(20), Percent(45))
+GPU = ResourceAmounts(MilliCPU(500), MiB(10), MiB(20), 1)
 TYPES = (
     option(
         "gpu",
         "1",
         line(0, 5),
         max_instances=2,
-        demand=ResourceAmounts(MilliCPU(500), MiB(10), MiB(20), Percent(45)),
+        demand=ResourceAmounts(MilliCPU(500), MiB(10), MiB(20), 1),
         pool="p",
     ),
     option("cpu", "0.2", line(0, 20), max_instances=9, demand=ResourceAmounts(MilliCPU(500), MiB(10)), pool="p"),
     option("stone", "0.1", line(900)),
 )
-POOLS = (Pool("p", ResourceAmounts(MilliCPU(2500), MiB(40), MiB(40), Percent(80))),)
+POOLS = (Pool("p", ResourceAmounts(MilliCPU(2500), MiB(40), MiB(40), 1)),)
 THROUGHPUT = problem(TYPES, mix=MIX, slo_ms=100, budget="2", pools=POOLS)
 COST = min_cost(TYPES, 30, mix=MIX, slo_ms=100, budget="2", pools=POOLS)
 EMPTY = Plan(Reason.PLAN_FEASIBLE, "", "test", (), MicroDollarsPerHour(0))
@@ -58,7 +58,7 @@ BROKEN: dict[str, tuple[Problem, Plan, str]] = {
     "a cost that is not the sum": (THROUGHPUT, bound(1, 0, cost=MicroDollarsPerHour(1)), "its instances cost 1000000"),
     "more CPU than is free": (THROUGHPUT, bound(1, 5), "take 3000 millicores of CPU from pool p, 2500 are free"),
     "more memory than is free": (THROUGHPUT, bound(1, 4), "take 50 MiB of memory from pool p, 40 are free"),
-    "more compute than is free": (THROUGHPUT, bound(2, 0), "take 90 percent of GPU compute from pool p, 80 are free"),
+    "more GPUs than have a place": (THROUGHPUT, bound(2, 0), "take 2 places of GPUs from pool p, 1 are free"),
     "no type that serves every batch": (THROUGHPUT, bound(0, 3), "no type of the plan serves every batch"),
     "a type that serves nothing": (THROUGHPUT, bound(1, 0, 1), "stone serves no batch within the SLO"),
     "nothing at all": (THROUGHPUT, bound(0, 0), "the plan holds no instance"),

@@ -16,6 +16,7 @@ from testing.planning import inference_service, instance_type, model_profile
 
 T4 = {"product": "Tesla-T4", "memory": "15360Mi"}
 BY_MEMORY: dict[str, Any] = {"hourly": "0.024", "per": "GiB", "gpu": T4}
+BY_SHARE: dict[str, Any] = {"hourly": "0.36", "per": "GPU", "gpu": T4}
 WHOLE_GPU = 360_000
 """Micro-dollars/h of all 15 GiB."""
 TABLE = {"table": [{"batch": 1, "mean": "10ms", "p99": "14ms"}, {"batch": 8, "mean": "40ms", "p99": "60ms"}]}
@@ -79,6 +80,32 @@ CASES = {
     ),
     "a whole share leaves what sigma does": Case(
         BY_MEMORY, measured("1", "1"), Tenancy.SHARED, 3072, 100, 72_000, slow=1.75
+    ),
+    "priced by its largest share, of compute": Case(BY_SHARE, MEASURED, Tenancy.SHARED, 3072, 100, 102_858, slow=1.75),
+    "priced by its largest share, of memory": Case(
+        BY_SHARE, MEASURED | {"gpuMemory": "12Gi"}, Tenancy.SHARED, 12288, 100, 288_000, slow=1.75
+    ),
+    "priced by its largest share, of what it adds to others": Case(
+        BY_SHARE, measured("0.3", "1.4", "1.1"), Tenancy.SHARED, 3072, 100, 192_000, slow=1.75
+    ),
+    "priced by its largest share, which is never more than a GPU": Case(
+        BY_SHARE, measured("0.3", "1.9", "1.1"), Tenancy.SHARED, 3072, 100, WHOLE_GPU, slow=1.75
+    ),
+    "priced by its largest share, which nobody may slow": Case(
+        BY_SHARE, measured("0.3", "1"), Tenancy.SHARED, 3072, 100, 108_000, sigma=1_000_000
+    ),
+    "priced by its largest share, exclusive": Case(
+        BY_SHARE,
+        MEASURED,
+        Tenancy.EXCLUSIVE,
+        15360,
+        100,
+        WHOLE_GPU,
+        "spec.sharing is Exclusive",
+        sharing="Exclusive",
+    ),
+    "priced by its largest share, unmeasured and running": Case(
+        BY_SHARE, {"gpuMemory": "3Gi"}, Tenancy.UNDECLARED, 3072, 0, 72_000, why=UNMEASURED, undeclared=("t",)
     ),
     "unmeasured and new": Case(
         BY_MEMORY, {"gpuMemory": "3Gi"}, Tenancy.EXCLUSIVE, 15360, 100, WHOLE_GPU, why=UNMEASURED
@@ -152,7 +179,8 @@ def test_an_instance_takes_its_part_of_a_gpu_and_pays_for_it(name: str) -> None:
     offer = offer_of(case)
     found = None if offer.gpu is None else offer.gpu.tenancy
     assert (found, "" if offer.gpu is None else offer.gpu.why) == (case.tenancy, case.why)
-    assert (offer.demand.gpu_memory, offer.demand.gpu_compute) == (case.memory, case.compute)
+    assert (offer.demand.gpu_memory, 0 if offer.gpu is None else offer.gpu.compute) == (case.memory, case.compute)
+    assert offer.demand.gpus == int(offer.gpu is not None)
     assert offer.price == case.price
     option = problem_of(case).types[0]
     assert (option.price, option.demand, option.gpu) == (offer.price, offer.demand, offer.gpu)
@@ -176,7 +204,7 @@ def test_a_problem_knows_slowdowns_and_both_sides_where_a_type_shares() -> None:
         (),
     )
     (whole,) = shared.unshared
-    assert (whole.price, whole.demand.gpu_memory, whole.demand.gpu_compute) == (WHOLE_GPU, MiB(15360), 100)
+    assert (whole.price, whole.demand.gpu_memory, whole.demand.gpus) == (WHOLE_GPU, MiB(15360), 1)
     assert whole.profile.mean(8) == 0.040
 
 

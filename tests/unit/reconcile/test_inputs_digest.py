@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from hetserve.base.units import MicroDollarsPerHour, Seconds
+from hetserve.base.units import MiB, MicroDollarsPerHour, Percent, Seconds
 from hetserve.demand import BatchMix
 from hetserve.planning import Problem, build_problem
 from hetserve.planning.problem import LatencySlo
+from hetserve.planning.tenancy import GpuDemand, Tenancy
 from hetserve.profiles import LinearProfile
 from hetserve.reconcile.plans.planning_context import inputs_digest
 from testing.planning import inference_service, instance_type, model_profile
@@ -28,7 +29,8 @@ def declared(**spec: Any) -> Problem:
 
 MOST = declared()
 LEAST = declared(objective="MinCost", budget=None, load=LOAD)
-SHARING = replace(LEAST, unshared=LEAST.types)
+SHARED = GpuDemand(Tenancy.SHARED, MiB(3072), Percent(40))
+SHARING = replace(LEAST, types=tuple(replace(one, gpu=SHARED) for one in LEAST.types), unshared=LEAST.types)
 
 
 @dataclass(frozen=True, slots=True)

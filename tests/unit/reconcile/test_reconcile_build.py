@@ -39,17 +39,24 @@ def offer(
     profile_overrides: dict[str, Any] | None = None,
     *,
     undeclared: bool = False,
+    asked: dict[str, Any] | None = None,
 ) -> Offer:
+    """asked: overrides of the service."""
     raws = [instance_type(GPU_TYPE, type_overrides) if kind == GPU_TYPE else cpu_type(type_overrides)]
     types = map(InstanceType.model_validate, raws)
     profiles = map(ModelProfile.model_validate, (model_profile(overrides=profile_overrides), cpu_profile()))
-    offers = resolve_offers(parsed(), types, profiles, SharingRule(undeclared=[GPU_TYPE] if undeclared else []))
+    offers = resolve_offers(parsed(asked), types, profiles, SharingRule(undeclared=[GPU_TYPE] if undeclared else []))
     assert isinstance(offers, Offers)
     return offers.usable[0]
 
 
 def built(overrides: dict[str, Any] | None = None, given: Offer | None = None) -> Json:
     return desired_deployment(parsed(overrides), given or offer())
+
+
+def annotations_of(manifest: Json) -> dict[str, str]:
+    found: dict[str, str] = manifest["spec"]["template"]["metadata"].get("annotations") or {}
+    return found
 
 
 def test_what_is_built_changes_nothing_of_what_it_is_built_from() -> None:
@@ -110,6 +117,7 @@ def test_a_deployment_is_owned_by_uid_and_selected_by_service_and_type() -> None
 
 
 PER_GIB = {"spec.price.per": "GiB"}
+HALF_ON_TERMS = '{"share":"0.5","tolerance":"1.75","factors":{"*":"1"}}'
 THREE_GIB = {"spec.gpuMemory": "3Gi"}
 
 
@@ -122,7 +130,49 @@ def gpus_of(given: Offer) -> dict[str, str]:
 
 def test_a_share_of_a_gpu_is_memory_and_compute_where_the_type_is_priced_per_gib() -> None:
     given = offer(type_overrides=PER_GIB, profile_overrides={**THREE_GIB, **MEASURED})
-    assert gpus_of(given) == {"hetserve.io/gpu-memory": "3072", "hetserve.io/gpu-compute": "40"}
+    assert gpus_of(given) == {"hetserve.io/gpu-memory": "3072", "hetserve.io/gpu-compute": "100"}
+    assert annotations_of(built(given=given))[names.ANNOTATION_GPU_SHARING] == HALF_ON_TERMS
+
+
+MPS = {**THREE_GIB, **MEASURED, "spec.sharingMode": "MPS"}
+
+
+def limits_of(manifest: Json) -> list[Json]:
+    """Memory limits in the environments of its containers."""
+    spec = manifest["spec"]["template"]["spec"]
+    every = [*spec["containers"], *spec.get("initContainers", [])]
+    return [one for container in every for one in container.get("env", []) if one["name"] == names.ENV_MEMORY_LIMIT]
+
+
+def test_under_mps_the_model_may_allocate_no_more_memory_than_it_asks_for() -> None:
+    given = offer(type_overrides=PER_GIB, profile_overrides=MPS)
+    service = parsed({"spec.template.spec.initContainers": [{"name": "load", "image": "registry.example/load:1"}]})
+    assert limits_of(desired_deployment(service, given)) == [{"name": names.ENV_MEMORY_LIMIT, "value": "0=3072M"}]
+    assert limits_of(desired_deployment(service, given, memory_limit=False)) == []
+
+
+@pytest.mark.parametrize("profile", [{**MPS, "spec.sharingMode": "TimeSlicing"}, THREE_GIB], ids=["slices", "whole"])
+def test_no_memory_is_limited_without_mps_or_of_a_whole_gpu(profile: Json) -> None:
+    assert limits_of(built(given=offer(type_overrides=PER_GIB, profile_overrides=profile))) == []
+
+
+def test_a_template_that_limits_the_memory_itself_is_refused_where_hetserve_does() -> None:
+    own = {"spec.template.spec.containers.0.env": [{"name": names.ENV_MEMORY_LIMIT, "value": "0=1G"}]}
+    with pytest.raises(TemplateError, match=f"{names.ENV_MEMORY_LIMIT}, which hetserve sets .* take it out"):
+        desired_deployment(parsed(own), offer(type_overrides=PER_GIB, profile_overrides=MPS))
+    sliced = offer(type_overrides=PER_GIB, profile_overrides={**MPS, "spec.sharingMode": "TimeSlicing"})
+    assert limits_of(desired_deployment(parsed(own), sliced)) == own["spec.template.spec.containers.0.env"]
+
+
+def test_copies_may_share_a_gpu_only_where_they_are_allowed_and_measured() -> None:
+    itself = {"spec.interference": [{"model": "rm2", "batch": 1, "factor": "1.3"}]}
+    allowed = {"spec.ownCopies": "Allowed"}
+    for wish, measured, expected in ((allowed, itself, "None"), (allowed, {}, None), ({}, itself, None)):
+        profile = {**THREE_GIB, **MEASURED, **measured}
+        given = offer(type_overrides=PER_GIB, profile_overrides=profile, asked=wish)
+        found = annotations_of(desired_deployment(parsed(wish), given))
+        assert found.get(names.ANNOTATION_ANTI_AFFINITY) == expected
+        assert ('"rm2":"1.3"' in found[names.ANNOTATION_GPU_SHARING]) is (expected is not None)
 
 
 def test_an_unmeasured_instance_asks_for_a_whole_gpu_and_one_that_runs_for_its_memory() -> None:

@@ -10,7 +10,8 @@ import pytest
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import MiB, MilliCPU, Percent
+from hetserve.base.units import MiB, MilliCPU, Millionths, Percent
+from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.objects.node import Taint
 from hetserve.planning.inputs import TypeFacts
 from hetserve.planning.offers import Offer, Offers, resolve_offers
@@ -34,15 +35,17 @@ TAINT, PREFERENCE = Taint("gpu", effect="NoSchedule"), Taint("gpu", effect="Pref
 CPU_NODE = node_fact(node("c", CPU_TYPE))
 
 
-def offers(profile: dict[str, Any], undeclared: tuple[str, ...] = ()) -> tuple[Offer, ...]:
-    """profile: overrides of the one on the GPU type."""
-    found = read_service(service("rm2"))
+def offers(
+    profile: dict[str, Any], undeclared: tuple[str, ...] = (), *, by_percent: bool = False, **spec: Any
+) -> tuple[Offer, ...]:
+    """profile: overrides of the one on the GPU type. spec: fields of the service."""
+    found = read_service(service("rm2", {f"spec.{field}": value for field, value in spec.items()}))
     assert isinstance(found, InferenceService)
     per_gib = instance_type(GPU_TYPE, {"spec.price.per": "GiB"})
     types = [InstanceType.model_validate(raw) for raw in (per_gib, cpu_type())]
     gpu_profile = model_profile(overrides={"spec.gpuMemory": "4Gi", **profile})
     profiles = [ModelProfile.model_validate(raw) for raw in (gpu_profile, cpu_profile())]
-    resolved = resolve_offers(found, types, profiles, SharingRule(undeclared=undeclared))
+    resolved = resolve_offers(found, types, profiles, SharingRule(undeclared=undeclared, by_percent=by_percent))
     assert isinstance(resolved, Offers)
     return resolved.usable
 
@@ -50,11 +53,30 @@ def offers(profile: dict[str, Any], undeclared: tuple[str, ...] = ()) -> tuple[O
 SHARED = offers(MEASURED)
 EXCLUSIVE = offers({})
 UNDECLARED = offers({}, (GPU_TYPE,))
+BY_PERCENT = offers(MEASURED, by_percent=True)
+ITSELF = {"spec.interference": [{"model": "rm2", "batch": 1, "factor": "1.3"}]}
+COPIES = offers({**MEASURED, **ITSELF}, ownCopies="Allowed")
+"""Copies of rm2 share a GPU: three of .5 are within 1.75, of which each slows another by .3; 15 GiB hold three of 4."""
+
+
+def on_terms(share: float = 0.5, tolerance: float = 1.75, others: float = 0.0) -> dict[str, Any]:
+    """Of a pod that shares its GPU so; the instances of SHARED have a share of .5 and slow nobody."""
+    u, s, h = (Millionths(round(1_000_000 * one)) for one in (share, tolerance, others))
+    return {"gpu_compute": Percent(100), "sharing": SharingTerms(u, s, h)}
+
+
+def by_percent(compute: int) -> dict[str, Any]:
+    """Of a pod that books percent of compute; 0: it declares none."""
+    return {"gpu_compute": Percent(compute), "sharing": None}
 
 
 def pod(**given: Any) -> PodFact:
     base: dict[str, Any] = {"uid": "u", "namespace": "default", "name": "p", "node": "g", "gpu": "0"}
-    return PodFact(**{**base, "model": "other", "gpu_memory": MiB(4096), "gpu_compute": Percent(40), **given})
+    return PodFact(**{**base, "model": "other", "gpu_memory": MiB(4096), **on_terms(), **given})
+
+
+TOO_SLOW = on_terms(others=0.8)
+"""It slows others by more than an instance of SHARED tolerates."""
 
 
 def facts(
@@ -79,17 +101,24 @@ ROOM: dict[str, tuple[dict[str, Any], int]] = {
     "another model on one, without room": ({"others": (pod(gpu_memory=MiB(12000)),)}, 1),
     "the same model of another service on one": ({"others": (pod(model="rm2"),)}, 1),
     "another namespace's model of the same name on one": ({"others": (pod(model="rm2", namespace="team"),)}, 2),
-    "another model on one, without compute": ({"others": (pod(gpu_compute=Percent(65)),)}, 1),
-    "another model on one, with just the compute": ({"others": (pod(gpu_compute=Percent(60)),)}, 2),
-    "two that leave no compute together": ({"others": (pod(), pod(gpu_compute=Percent(25)))}, 1),
-    "a pod on one that declares none": ({"others": (pod(gpu_compute=Percent(0)),)}, 1),
+    "another model on one, that slows others too much": ({"others": (pod(**TOO_SLOW),)}, 1),
+    "another model on one, that slows them just not too much": ({"others": (pod(**on_terms(others=0.75)),)}, 2),
+    "another model on one, that tolerates no neighbour": ({"others": (pod(**on_terms(tolerance=0.99)),)}, 1),
+    "two that use too much of it together": ({"others": (pod(), pod(**on_terms(0.8)))}, 1),
+    "two that together just do not": ({"others": (pod(), pod(**on_terms(0.75)))}, 2),
+    "a pod on one that books percent": ({"others": (pod(**by_percent(5)),)}, 1),
+    "a pod on one that declares none": ({"others": (pod(**by_percent(0)),)}, 1),
     "a whole GPU, one busy": ({"others": (pod(gpu_memory=MiB(1)),), "given": EXCLUSIVE}, 1),
     "a whole GPU, one held whole": ({"others": (pod(gpu_memory=MiB(0), whole_gpu=True),), "given": EXCLUSIVE}, 1),
     "memory alone, beside one that declares none": (
-        {"others": (pod(gpu_compute=Percent(0)),), "given": UNDECLARED},
+        {"others": (pod(**by_percent(0)),), "given": UNDECLARED},
         2,
     ),
-    "memory alone, beside one that declares": ({"others": (pod(),), "given": UNDECLARED}, 1),
+    "memory alone, beside one on terms": ({"others": (pod(),), "given": UNDECLARED}, 1),
+    "memory alone, beside one that books percent": ({"others": (pod(**by_percent(5)),), "given": UNDECLARED}, 1),
+    "percent, beside one that books the rest": ({"others": (pod(**by_percent(60)),), "given": BY_PERCENT}, 2),
+    "percent, beside one that books too much": ({"others": (pod(**by_percent(65)),), "given": BY_PERCENT}, 1),
+    "percent, beside one on terms": ({"others": (pod(),), "given": BY_PERCENT}, 1),
     "a cordoned node": ({"nodes": (replace(GPU_NODE, usable=False),)}, 0),
     "a taint that is not tolerated": ({"nodes": (replace(GPU_NODE, taints=(TAINT,)),)}, 0),
     "a taint that only prefers": (
@@ -122,29 +151,33 @@ def test_what_terminates_runs_no_more_and_its_place_is_room() -> None:
 
 OWN = {"model": "rm2", "instance_type": GPU_TYPE}
 REPLACED: dict[str, tuple[dict[str, Any], TypeFacts]] = {
-    "one with less compute, beside too much": ({"own": (pod(**OWN, gpu_compute=Percent(35)),)}, TypeFacts(1, 0)),
+    "one with a smaller share": ({"own": (pod(**OWN, **on_terms(0.45)),)}, TypeFacts(1, 0)),
     "one with as much": ({"own": (pod(**OWN),)}, TypeFacts(1, 1)),
-    "one with more, as a plan keeps it": ({"own": (pod(**OWN, gpu_compute=Percent(55)),)}, TypeFacts(1, 1)),
+    "one with a larger share, as a plan keeps it": ({"own": (pod(**OWN, **on_terms(0.55)),)}, TypeFacts(1, 1)),
+    "one that tolerates less, as a plan keeps it": ({"own": (pod(**OWN, **on_terms(0.5, 1.5)),)}, TypeFacts(1, 1)),
+    "one that tolerates more": ({"own": (pod(**OWN, **on_terms(0.5, 2.0)),)}, TypeFacts(1, 0)),
+    "one that books percent": ({"own": (pod(**OWN, **by_percent(40)),)}, TypeFacts(1, 0)),
+    "one on terms, for percent": ({"own": (pod(**OWN),), "given": BY_PERCENT}, TypeFacts(1, 0)),
     "one that shares, for a whole GPU": ({"own": (pod(**OWN),), "given": EXCLUSIVE}, TypeFacts(1, 0)),
     "one that has a whole GPU": (
-        {"own": (pod(**OWN, gpu="1", gpu_memory=MiB(0), gpu_compute=Percent(0), whole_gpu=True),), "given": EXCLUSIVE},
+        {"own": (pod(**OWN, gpu="1", gpu_memory=MiB(0), whole_gpu=True, **by_percent(0)),), "given": EXCLUSIVE},
         TypeFacts(1, 0),
     ),
-    "one that declares none": ({"own": (pod(**OWN, gpu_compute=Percent(0)),)}, TypeFacts(1, 0)),
+    "one that declares none": ({"own": (pod(**OWN, **by_percent(0)),)}, TypeFacts(1, 0)),
 }
-"""Own instances on GPU 0 beside another with 65 % of it, and what runs and has room."""
+"""Own instances on GPU 0 beside another that no instance of SHARED tolerates, and what runs and has room."""
 
 
 @pytest.mark.parametrize("what", REPLACED)
 def test_an_instance_that_a_larger_one_replaces_counts_only_where_that_one_finds_a_place(what: str) -> None:
     given, expected = REPLACED[what]
-    assert facts(others=(pod(gpu_compute=Percent(65)),), **given)[GPU_TYPE] == expected
+    assert facts(others=(pod(**TOO_SLOW),), **given)[GPU_TYPE] == expected
 
 
 def test_a_larger_instance_may_have_the_place_of_the_one_that_it_replaces() -> None:
-    own = (pod(**OWN, uid="a", gpu_compute=Percent(5)), pod(**OWN, uid="b", gpu="1", gpu_compute=Percent(5)))
+    own = (pod(**OWN, uid="a", **on_terms(0.1)), pod(**OWN, uid="b", gpu="1", **on_terms(0.1)))
     assert facts(own=own)[GPU_TYPE] == TypeFacts(running=2, room=0)
-    crowd = (pod(gpu_compute=Percent(65)), pod(gpu="1", gpu_compute=Percent(65)))
+    crowd = (pod(**TOO_SLOW), pod(gpu="1", **TOO_SLOW))
     assert facts(own=own, others=crowd)[GPU_TYPE] == TypeFacts(running=0, room=0)
 
 
@@ -161,13 +194,43 @@ def test_a_measured_instance_waits_for_neighbours_that_declare_nothing_until_the
 ) -> None:
     capacity = ClusterCapacity()
     capacity.put_node(GPU_NODE)
-    none = Percent(0)
+    none = by_percent(0)
     for gpu in "01":
-        beside = pod(uid=f"other-{gpu}", gpu=gpu, service="other", instance_type=GPU_TYPE, gpu_compute=none)
-        capacity.put_pod(beside)
-    own = [pod(**OWN, uid=gpu, gpu=gpu, gpu_compute=none) for gpu in "01"]
+        capacity.put_pod(pod(uid=f"other-{gpu}", gpu=gpu, service="other", instance_type=GPU_TYPE, **none))
+    own = [pod(**OWN, uid=gpu, gpu=gpu, **none) for gpu in "01"]
     found = capacity.facts(("default", "rm2"), "rm2", given, own, (), declaring=declaring).types[GPU_TYPE]
     assert found == TypeFacts(running=most, room=0)
+
+
+def copy(share: float = 0.5, tolerance: float = 1.75, on_itself: float = 0.3, **given: Any) -> PodFact:
+    """An instance of rm2 on GPU 0 beside which copies may be."""
+    terms = replace(on_terms(share, tolerance)["sharing"], named=(("rm2", Millionths(round(1_000_000 * on_itself))),))
+    return pod(**{**OWN, "service": "rm2", "beside_copies": True, "sharing": terms, **given})
+
+
+ROOMY = (replace(GPU_NODE, cpu=MilliCPU(96_000), memory=MiB(1_000_000)), CPU_NODE)
+WITH_COPIES: dict[str, tuple[dict[str, Any], int]] = {
+    "two idle GPUs": ({}, 6),
+    "a node with CPU for fewer": ({"nodes": (GPU_NODE, CPU_NODE)}, 5),
+    "one copy on one": ({"own": (copy(),)}, 5),
+    "a copy on one that must be apart": ({"own": (copy(beside_copies=False),)}, 3),
+    "one that slows copies more": ({"own": (copy(on_itself=0.5),)}, 4),
+    "one that tolerates no copy": ({"own": (copy(tolerance=1.25),)}, 3),
+    "another model that leaves memory for two": ({"others": (pod(**on_terms(0.1)),)}, 5),
+    "another model that leaves compute for one": ({"others": (pod(**on_terms(0.8)),)}, 4),
+}
+
+
+@pytest.mark.parametrize("what", WITH_COPIES)
+def test_copies_that_may_share_a_gpu_have_room_for_as_many_as_tolerate_each_other(what: str) -> None:
+    given, room = WITH_COPIES[what]
+    assert facts(**{"nodes": ROOMY, **given}, given=COPIES)[GPU_TYPE].room == room
+
+
+def test_copies_stay_apart_where_nobody_measured_them_or_nobody_allowed_them() -> None:
+    assert facts(given=offers(MEASURED, ownCopies="Allowed"))[GPU_TYPE].room == 2
+    assert facts(given=offers({**MEASURED, **ITSELF}))[GPU_TYPE].room == 2
+    assert facts(own=(copy(),), given=SHARED)[GPU_TYPE].room == 1
 
 
 def test_own_instances_that_wait_reserve_nothing() -> None:

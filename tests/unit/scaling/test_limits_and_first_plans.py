@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hetserve.api.service.scaling import ScalingSpec
-from hetserve.base.units import QPS, Percent, Seconds
+from hetserve.base.units import QPS, Seconds
 from hetserve.demand.observed import Demand, Freshness
 from hetserve.planning.problem import Pool, ResourceAmounts
 from hetserve.scaling import (
@@ -198,8 +198,8 @@ def test_a_pause_of_scaling_down_keeps_instances_without_room() -> None:
 
 
 def test_what_is_planned_and_not_bound_yet_takes_its_part_of_a_pool() -> None:
-    v100, t4 = (replace(o, pool="gpus", demand=ResourceAmounts(gpu_compute=Percent(100))) for o in hetsev_types())
-    pool = Pool("gpus", ResourceAmounts(gpu_compute=Percent(200)))
+    v100, t4 = (replace(o, pool="gpus", demand=ResourceAmounts(gpus=1)) for o in hetsev_types())
+    pool = Pool("gpus", ResourceAmounts(gpus=2))
     full = scaled_problem((v100, replace(t4, running=1)), pools=(pool,))
 
     found = decide(facts(steady(400.0), {"t4": 3}, problem=full, bound={"t4": 1}), Answers(quick=True))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import Reason
-from hetserve.base.units import QPS, Percent, Seconds
+from hetserve.base.units import QPS, Seconds
 from hetserve.planning.formatting import money_text
 from hetserve.planning.plan import infeasible
 from hetserve.planning.problem import LatencySlo, Pool, Problem, ResourceAmounts
@@ -26,9 +26,9 @@ def with_limits(v100: int | None, t4: int | None, **fields: Any) -> Problem:
 
 def in_pool(free: int, **fields: Any) -> Problem:
     """Each instance takes a whole GPU of which so many are free beside two T4 that run."""
-    whole = ResourceAmounts(gpu_compute=Percent(100))
+    whole = ResourceAmounts(gpus=1)
     v100, t4 = (replace(option, pool="gpus", demand=whole) for option in hetsev_types())
-    pool = Pool("gpus", ResourceAmounts(gpu_compute=Percent(100 * free)))
+    pool = Pool("gpus", ResourceAmounts(gpus=free))
     return scaled_problem((v100, replace(t4, running=2)), pools=(pool,), **fields)
 
 

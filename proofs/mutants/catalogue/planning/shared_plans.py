@@ -7,25 +7,26 @@ from typing import Final
 from mutants.changes import DropElement, Replace, always, never
 from mutants.mutant import Mutant
 
-_ROW: Final = "tests/unit/planning/test_compute_row.py"
+_ROW: Final = "tests/unit/planning/test_gpu_row.py"
+_OWN: Final = "tests/unit/planning/test_own_tolerance.py"
 _TENANCY: Final = "tests/unit/planning/test_tenancy.py"
-_LEAST_COST: Final = "test_least_cost_fills_the_compute_that_is_free_and_goes_to_another_type"
-_WITHOUT_COMPUTE: Final = Replace("$pool.free.all", "$pool.free.all[:3]")
+_LEAST_COST: Final = "test_least_cost_fills_the_gpus_that_have_a_place_and_goes_to_another_type"
+_WITHOUT_GPUS: Final = Replace("$pool.free.all", "$pool.free.all[:3]")
 
 SHARED_PLANS: Final = (
     Mutant(
-        "flow drops the compute row",
+        "flow drops the row of GPUs",
         "hetserve.planning.flow.programs.program",
         "_Builder._limit_rows",
-        _WITHOUT_COMPUTE,
+        _WITHOUT_GPUS,
         _ROW,
         _LEAST_COST,
     ),
     Mutant(
-        "the checker counts no compute",
+        "the checker counts no GPUs",
         "hetserve.planning.check",
         "_pool_violations",
-        DropElement('("GPU compute", ...)'),
+        DropElement('("GPUs", ...)'),
         "tests/unit/planning/test_check.py",
         "test_each_broken_promise_is_found",
     ),
@@ -33,7 +34,7 @@ SHARED_PLANS: Final = (
         "plans take the times alone where GPUs are shared",
         "hetserve.planning.inputs",
         "_option",
-        never("$offer.shares"),
+        Replace("$profile if $slowdown is None else slowed($profile, $slowdown / ONE)", "$profile"),
         _TENANCY,
         "test_service_is_planned_as_slow_as_sharing_may_make_it",
     ),
@@ -48,8 +49,8 @@ SHARED_PLANS: Final = (
     Mutant(
         "an unmeasured profile shares without a booking though nothing of it runs",
         "hetserve.planning.tenancy",
-        "_shared",
-        always("$instance_type.metadata.name in $rule.undeclared"),
+        "_unmeasured",
+        always("$kind in $rule.undeclared"),
         _TENANCY,
         "test_an_instance_takes_its_part_of_a_gpu_and_pays_for_it",
     ),
@@ -58,6 +59,57 @@ SHARED_PLANS: Final = (
         "hetserve.planning.tenancy",
         "exclusive",
         Replace("quantity_to_mib($instance_type.spec.gpu.memory)", "MiB(3072)"),
+        _TENANCY,
+        "test_an_instance_takes_its_part_of_a_gpu_and_pays_for_it",
+    ),
+    Mutant(
+        "trials take the times alone where GPUs are shared",
+        "hetserve.planning.flow.search.judge",
+        "Judge._served",
+        Replace(
+            "{option.name: option.profile for option in $self.table.types}",
+            "{one.name: one.own.profile if one.own else one.profile for one in $self.table.types}",
+        ),
+        _OWN,
+        "test_trials_see_times_as_long_as_sharing_may_make_them",
+    ),
+    Mutant(
+        "all of the widest slow-down is stated",
+        "hetserve.planning.flow.tolerance",
+        "_tolerance",
+        Replace("KEPT * $widest", "$widest"),
+        _OWN,
+        "test_the_tolerance_is_the_last_that_trials_let_pass_less_a_part",
+    ),
+    Mutant(
+        "a tolerance too narrow for neighbours takes a GPU whole",
+        "hetserve.planning.flow.tolerance",
+        "_pays",
+        always("$own.share($tolerance) < 2 * $own.share($usual)"),
+        _OWN,
+        "test_one_that_leaves_nobody_room_beside_it_is_not_taken",
+    ),
+    Mutant(
+        "a service that follows its load takes a tolerance of its own",
+        "hetserve.planning.inputs",
+        "problem_of",
+        Replace('$spec.objective == "MinCost" and $spec.scaling is None', '$spec.objective == "MinCost"'),
+        _OWN,
+        "test_only_a_fixed_load_that_is_tried_has_a_tolerance_of_its_own",
+    ),
+    Mutant(
+        "what an instance adds to others' times is free",
+        "hetserve.planning.prices",
+        "largest_share",
+        never("$terms.greatest"),
+        _TENANCY,
+        "test_an_instance_takes_its_part_of_a_gpu_and_pays_for_it",
+    ),
+    Mutant(
+        "a tolerance makes compute dearer",
+        "hetserve.planning.prices",
+        "largest_share",
+        Replace("Fraction($terms.share, $terms.tolerance)", "Fraction($terms.share, ONE)"),
         _TENANCY,
         "test_an_instance_takes_its_part_of_a_gpu_and_pays_for_it",
     ),

@@ -230,7 +230,7 @@ def plan(**options: Any) -> None:
       scaledQPS (homogeneous: if the whole budget were spent),
       simulatedQPS, evaluated and seed (planners that simulate), runnerUp {counts, cost, boundQPS, why},
       maxSlowdown (that service times allow for; null: no GPU is shared),
-      types {type on a GPU: {tenancy, gpuMemoryMiB, gpuCompute (percent), why}},
+      types {type on a GPU: {tenancy, gpuMemoryMiB, gpuCompute (percent), slowdown, why}},
       sharing {planner, exclusive, shared {counts, cost, qps}} or null,
       ranking [the ten best], refusals [subject, reason], verdict,
       nextStep {extra ($/h more), gainQPS, counts, cost, proven} or null.
@@ -355,6 +355,7 @@ def simulate(**options: Any) -> None:
       sloSeconds, percentile, holds, violationRatio (share of late queries), unmeasuredShares [types],
       stretch {mean, p99, most} (service time / that alone; null: nothing served),
       maxSlowdown and types (as of hetserve plan), withinMaxSlowdown (null: no GPU is shared),
+      exclusiveGPUs (of its plan with a GPU for each instance; null: there is none),
       instances [type, tenancy, node, gpu, notPlaced (why, or null)], seeds,
       runs [a seed each: holds, queries, violations, violationRatio, unserved, backlogGrows,
       latencySeconds {p50, ...}, stretch].

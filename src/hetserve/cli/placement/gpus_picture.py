@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Final
 
@@ -156,9 +158,15 @@ def declares_compute(gpus: Sequence[Mapping[str, Any]]) -> bool:
     return any(pod["computePercent"] is not None for gpu in gpus for pod in gpu["pods"])
 
 
-def compute_of(pod: Mapping[str, Any]) -> int:
-    """Percent of a GPU's compute that a pod on it holds; 0 if it declares none."""
-    return 100 if pod["wholeGpu"] else pod["computePercent"] or 0
+def compute_of(pod: Mapping[str, Any], gpu: Mapping[str, Any]) -> float:
+    """Percent of a GPU's compute that a pod on it holds; 0 if it declares none.
+
+    Of one with terms, its part of what all take together of what they tolerate: no percent of its own sums up.
+    """
+    if pod["wholeGpu"] or pod["sharing"] is None:
+        return 100 if pod["wholeGpu"] else pod["computePercent"] or 0
+    shares = {one["uid"]: float(one["sharing"]["share"]) for one in gpu["pods"] if one["sharing"] is not None}
+    return float(100 - (gpu["freeComputePercent"] or 0)) * shares[pod["uid"]] / sum(shares.values())
 
 
 def _free_compute(gpu: Mapping[str, Any]) -> Styled:
@@ -168,9 +176,9 @@ def _free_compute(gpu: Mapping[str, Any]) -> Styled:
 
 def _compute_bar(gpu: Mapping[str, Any], legend: Legend) -> Styled:
     """A GPU's compute as characters: letters for what pods declare, dots for what is free, ! for more than there is."""
-    text, end = styled(""), 0
+    text, end = styled(""), 0.0
     for pod in sorted(gpu["pods"], key=legend.order):
-        end += compute_of(pod)
+        end += compute_of(pod, gpu)
         until = min(round(COMPUTE_BAR * end / 100), COMPUTE_BAR)
         text.append(legend.letter(legend.model(pod)) * (until - len(text)), legend.colour(legend.model(pod)))
     if end > 100:
@@ -209,9 +217,18 @@ def _held(gpu: Mapping[str, Any], legend: Legend) -> Styled:
     parts = []
     for pod in sorted(gpu["pods"], key=legend.order):
         amount = "whole" if pod["wholeGpu"] else str(pod["memoryMiB"])
-        amount += "" if pod["computePercent"] is None else f"/{pod['computePercent']}%"
+        amount += _compute_held(pod)
         parts.append(styled(f"{legend.letter(legend.model(pod))}:{amount}", legend.colour(legend.model(pod))))
     return styled(" ").join(parts)
+
+
+def _compute_held(pod: Mapping[str, Any]) -> str:
+    """A percent, or at most how many times longer than alone a pod with terms takes."""
+    sharing = pod["sharing"]
+    if sharing is None:
+        return "" if pod["computePercent"] is None else f"/{pod['computePercent']}%"
+    slowdown = sharing["slowdown"]
+    return "/?x" if slowdown is None else f"/{math.ceil(100 * Fraction(slowdown)) / 100:g}x"
 
 
 def _pods(gpu: Mapping[str, Any]) -> Styled:
@@ -274,7 +291,7 @@ _MEMORY = _Resource("GiB", lambda gpu: float(gpu["memoryMiB"]) / 1024, _gib)
 _COMPUTE = _Resource(
     "% of compute",
     lambda gpu: 0.0 if gpu["freeComputePercent"] is None else 100.0,
-    lambda pod, _gpu: float(compute_of(pod)),
+    lambda pod, gpu: float(compute_of(pod, gpu)),
 )
 
 

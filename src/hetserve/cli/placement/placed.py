@@ -73,7 +73,9 @@ def uses_of(placer: Placer, nodes: Iterable[str] = ()) -> list[GpuUse]:
 
 
 def _gpu(use: GpuUse) -> dict[str, Any]:
-    return use.document() | {"pods": [pod_document(booking) for booking in use.bookings]}
+    shared = use.shared_on_terms()
+    pods = [pod_document(booking) | {"sharing": shared.get(booking.request.uid)} for booking in use.bookings]
+    return use.document() | {"pods": pods}
 
 
 def pod_document(booking: Booking) -> dict[str, Any]:

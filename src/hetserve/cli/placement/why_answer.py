@@ -13,6 +13,7 @@ import click
 
 from hetserve.api import names
 from hetserve.base.timestamps import timestamp
+from hetserve.base.units import format_ratio
 from hetserve.cli.cluster.client import ClusterError, absent, namespaced
 from hetserve.cli.cluster.extender import Record, extender_settings, read_log, reader_token_of, system_namespace
 from hetserve.cli.cluster.snapshot import ClusterSnapshot, Source, read_documents
@@ -21,6 +22,7 @@ from hetserve.cli.output.streams import EXIT_INFEASIBLE, show
 from hetserve.cli.placement.placed import placer_of, pod_document
 from hetserve.cli.placement.why_text import blocks
 from hetserve.objects.fields import InvalidObjectError
+from hetserve.objects.gpu_sharing import terms_text
 from hetserve.objects.metadata import RawObject
 from hetserve.objects.node import UNSCHEDULABLE, Node, Taint
 from hetserve.objects.pod import Pod, PodOutline
@@ -33,7 +35,7 @@ from hetserve.placement.decision.wording import (
     refusal_text,
     refusals_text,
 )
-from hetserve.placement.ledger.bookings import UNNAMED, Booking, pod_name
+from hetserve.placement.ledger.bookings import UNNAMED, Booking, GpuUse, pod_name
 from hetserve.placement.ledger.problems import problem_lines
 from hetserve.placement.log.journal import HEADER, VERSION, offer_of, refusals_of
 from hetserve.placement.log.replay import ReplayError, check_version
@@ -201,6 +203,7 @@ def _request(request: GpuRequest) -> Json:
         "wholeGpus": request.whole,
         "memoryMiB": None if request.whole else request.memory_mib,
         "computePercent": request.compute,
+        "sharing": None if request.sharing is None else terms_text(request.sharing),
         "model": request.model,
         "antiAffinity": request.anti_affinity.value,
         "policy": request.policy,
@@ -246,9 +249,9 @@ def _holding(held: Booking, placer: Placer, raw: RawObject, pod: PodView) -> Jso
         + ending,
         "holds": {
             "node": held.node,
-            "gpus": [_held_gpu(placer, held.node, gpu) for gpu in held.gpus],
+            "gpus": [_held_gpu(shared, held, gpu) for gpu in held.gpus],
             "since": since,
-            "beside": [pod_document(booking) for booking in others.values()],
+            "beside": [pod_document(booking) | {"adds": _adds(booking, held)} for booking in others.values()],
             "allNamed": UNNAMED not in held.gpus,
         },
     }
@@ -265,10 +268,17 @@ def _which(held: Booking) -> str:
     return words if len(named) == len(held.gpus) else f"{words} and others that its annotation does not name,"
 
 
-def _held_gpu(placer: Placer, node: str, gpu: str) -> Json:
-    found = next((use.document() for use in placer.ledger.gpus() if (use.node, use.gpu.id) == (node, gpu)), {})
-    keys = ("product", "memoryMiB", "freeMiB", "freeComputePercent", "healthy")
+def _held_gpu(shared: Sequence[GpuUse], held: Booking, gpu: str) -> Json:
+    use = next((use for use in shared if use.gpu.id == gpu), None)
+    found = {} if use is None else use.document() | {"sharing": use.shared_on_terms().get(held.request.uid)}
+    keys = ("product", "memoryMiB", "freeMiB", "freeComputePercent", "healthy", "sharing")
     return {"gpu": None if gpu == UNNAMED else gpu, **{key: found.get(key) for key in keys}}
+
+
+def _adds(other: Booking, held: Booking) -> str | None:
+    """How many times of its time alone a neighbour adds to a pod; None: one of them has no terms."""
+    by, to = other.tenant, held.tenant
+    return None if by is None or to is None else format_ratio(by.adds_to(to))
 
 
 def _waiting(raw: RawObject, pod: PodView, placer: Placer, snapshot: ClusterSnapshot, policy: PolicyName) -> Json:

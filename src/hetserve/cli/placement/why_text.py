@@ -57,9 +57,21 @@ def _holds(holds: Json, *, compute: bool) -> list[tuple[str, str]]:
         free = f"{gpu['freeMiB']} of {gpu['memoryMiB']} MiB free"
         free += f", {free_compute(gpu)} percent of compute free" if compute else ""
         lines.append(("gpu", f"{gpu['gpu']}: {gpu['product']}, {free}{'' if gpu['healthy'] else ', unhealthy'}"))
-    beside = [f"{pod['namespace']}/{pod['name']} ({pod['model'] or 'no model'})" for pod in holds["beside"]]
+        lines += [] if gpu["sharing"] is None else [("slowed", _slowed(gpu["sharing"]))]
+    beside = [f"{pod['namespace']}/{pod['name']} ({_neighbour(pod)})" for pod in holds["beside"]]
     unknown = [] if holds["allNamed"] else ["whoever else is on a GPU that it does not name"]
     return [*lines, ("beside", ", ".join([*beside, *unknown]) or "nobody")]
+
+
+def _slowed(sharing: Json) -> str:
+    tolerates = f"it tolerates {sharing['tolerance']}"
+    if sharing["slowdown"] is None:
+        return f"nobody knows how much: pods without terms are beside it; {tolerates}"
+    return f"at most {sharing['slowdown']} times as long as alone, whatever those beside it do; {tolerates}"
+
+
+def _neighbour(pod: Json) -> str:
+    return (pod["model"] or "no model") + ("" if pod["adds"] is None else f", adds {pod['adds']}")
 
 
 def _waiting(answer: Json) -> list[tuple[str, str]]:

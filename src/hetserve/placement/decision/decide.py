@@ -134,7 +134,7 @@ def decide(
     if not explain and (found := _best_anywhere(index, request, offered, ranks)) is not None:
         return PlacementDecision(request, *found, (), policy)
     masks = Masks.of(index, request, offered)
-    best, second = best_two(index, _fitting(index, request, masks, ranks), ranks, request.gpus)
+    best, second = _best_two(index, request, masks, ranks)
     told = best is None or explain
     refused = refusals(index, request, offered, masks.settled(index, request)) if told else ()
     chosen, runner_up = _offer(index, best, request), _offer(index, second, request)
@@ -189,27 +189,25 @@ def _best_anywhere(
     """The best two of the cluster if both are offered; else None. Faster than a look at each offered node."""
     if 2 * len(offered) < len(index.nodes):
         return None
-    fitting = _fitting(index, request, Masks.of(index, request, None), ranks)
-    rows = best_two(index, fitting, ranks, request.gpus)
+    rows = _best_two(index, request, Masks.of(index, request, None), ranks)
     best, second = (_offer(index, found, request) for found in rows)
     if best is None or best.node not in offered or (second is not None and second.node not in offered):
         return None
     return best, second
 
 
-def _fitting(index: GpuIndex, request: GpuRequest, masks: Masks, ranks: Numbers) -> Mask:
-    """GPUs that fit: all, or, of one GPU on terms, the best two at least; pairs are read from the best rank on."""
-    if request.sharing is None or request.gpus > 1 or not masks.unread.any():
-        return masks.settled(index, request).fits
-    _, second = best_two(index, masks.fits, ranks, 1)
-    left = np.where(masks.unread & (ranks >= (0 if second is None else ranks[second[0]])), ranks, -1)
-    fits, found = masks.fits.copy(), 0
-    while found < 2 and left[row := int(left.argmax())] >= 0:
+def _best_two(index: GpuIndex, request: GpuRequest, masks: Masks, ranks: Numbers) -> tuple[Rows | None, Rows | None]:
+    """Rows as of `best_two`; of one GPU on terms, pairs are read in the order of ranks until two are found."""
+    if request.sharing is None or request.gpus > 1:
+        return best_two(index, masks.settled(index, request).fits, ranks, request.gpus)
+    newcomer, found = request.tenant(request.sharing), list[Rows | None]()
+    left = np.where(masks.fits, ranks, -1)
+    while left.size and len(found) < 2 and left[row := int(left.argmax())] >= 0:
         left[row] = -1
-        if index.tolerates(row, request):
-            fits[row] = True
-            found += 1
-    return fits
+        if index.terms.tolerate(row, newcomer):
+            found.append((row,))
+    best, second = (*found, None, None)[:2]
+    return best, second
 
 
 def _offer(index: GpuIndex, rows: Rows | None, request: GpuRequest) -> GpuOffer | None:

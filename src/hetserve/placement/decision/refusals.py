@@ -86,9 +86,7 @@ class Masks:
     alike: Mask
     """With pods that count their compute as the request does."""
     fits: Mask
-    """With the compute."""
-    unread: Mask
-    """Of which the factors of pairs decide: `settled` reads them."""
+    """With the compute; of a request on terms as far as was read, before it is `settled`."""
 
     @classmethod
     def of(cls, index: GpuIndex, request: GpuRequest, offered: Sequence[str] | None) -> Masks:
@@ -98,20 +96,15 @@ class Masks:
         usable = selected & index.usable
         if request.whole:
             idle = usable & index.idle
-            return cls(selected, usable, usable, idle, idle, idle, index.none)
+            return cls(selected, usable, usable, idle, idle, idle)
         eligible = index.without_model(usable, request)
         roomy = eligible & (index.free >= request.memory_mib)
         alike = index.of_its_kind(roomy, request)
-        return cls(selected, usable, eligible, roomy, alike, *index.with_compute(alike, request))
+        return cls(selected, usable, eligible, roomy, alike, index.with_compute(alike, request))
 
     def settled(self, index: GpuIndex, request: GpuRequest) -> Masks:
-        """The masks with every GPU read."""
-        if request.sharing is None or not self.unread.any():
-            return self
-        fits = self.fits.copy()
-        for row in np.flatnonzero(self.unread).tolist():
-            fits[row] = index.tolerates(row, request)
-        return replace(self, fits=fits, unread=index.none)
+        """The masks once the slow-downs of every GPU are counted by pairs."""
+        return self if request.sharing is None else replace(self, fits=index.tolerant(self.fits, request))
 
 
 def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks: Masks) -> tuple[NodeRefusal, ...]:
@@ -153,8 +146,9 @@ def _slow_text(index: GpuIndex, request: GpuRequest, masks: Masks) -> str:
     if request.sharing is None:
         return ""
     newcomer = request.tenant(request.sharing)
-    rows = np.flatnonzero(masks.alike & ~masks.fits)
-    row = int(rows[index.terms.pressed(newcomer)[rows].argmin()])
+    refusing = masks.alike & ~masks.fits
+    rows = np.flatnonzero(refusing)
+    row = int(rows[index.terms.percents_with(refusing, newcomer)[rows].argmin()])
     there = [*index.terms.on(row), newcomer]
     who = [f"a pod of {_of_model(one)}" for one in there[:-1]] + ["the pod"]
     node, gpu = index.nodes[index.node_of[row]].name, index.gpus[row].id

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from hetserve.base.units import MiB, Percent, Seconds, format_ratio
-from hetserve.objects.gpu_sharing import Tenant, booked_percent, hardest_pressed
+from hetserve.objects.gpu_sharing import Tenant, booked_percent, hardest_pressed, slowdowns
 from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.inventory import Gpu, Place
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, ModelKey
@@ -158,6 +158,20 @@ class GpuUse:
     def undeclared(self) -> tuple[Booking, ...]:
         """Pods that share it and declare no compute."""
         return tuple(booking for booking in self.bookings if booking.request.shares_undeclared)
+
+    def shared_on_terms(self) -> dict[str, dict[str, str | None]]:
+        """Share, tolerance and slow-down of its pods with terms, as decimal text by UID; slow-down None: unknown."""
+        paired = tenants(self.bookings)
+        slow = [None] * len(self.bookings) if paired is None else [format_ratio(one) for one in slowdowns(paired)]
+        return {
+            booking.request.uid: {
+                "share": format_ratio(terms.share),
+                "tolerance": format_ratio(terms.tolerance),
+                "slowdown": slowdown,
+            }
+            for booking, slowdown in zip(self.bookings, slow, strict=True)
+            if (terms := booking.request.sharing) is not None
+        }
 
     @property
     def free_compute(self) -> Percent | None:

@@ -12,11 +12,21 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from hetserve.placement.check import GpuHolding, Place, RawObject, gpu_capacity, holdings, plugged, unsaid
+from hetserve.placement.check import (
+    GpuHolding,
+    Place,
+    RawObject,
+    Terms,
+    gpu_capacity,
+    holdings,
+    percent_held,
+    plugged,
+    unsaid,
+)
 from hetserve.placement.ledger.bookings import Booking, State
 from hetserve.placement.ledger.index import Numbers
 from hetserve.placement.ledger.ledger import Ledger
-from hetserve.placement.pods.requests import GpuRequest
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
 
 _ALL_COMPUTE: Final = 100
 _UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -28,6 +38,7 @@ class Kind(Enum):
     OTHER_GPU = "on another GPU"
     OTHER_MEMORY = "with another memory"
     OTHER_COMPUTE = "with another compute"
+    OTHER_TERMS = "on other terms"
     OTHER_MODEL = "of another model"
     NO_GPU = "bound without saying to which GPUs"
     OTHER_INVENTORY = "GPU known to one only"
@@ -124,6 +135,7 @@ def _booked(uid: str, booking: Booking, cluster: ClusterHoldings) -> Iterator[Le
     if held is not None and not booking.unread:
         yield from _pod(booking, {entry.place: entry.mib for entry in held})
         yield from _compute(booking.request, {entry.compute for entry in held})
+        yield from _terms(booking.request, held[0].terms)
         yield from _model(booking.request, held[0].model)
     elif booking.state is State.BOUND and not known:
         text = f"{_who(booking.request)} is booked on {_places(booking.places)} and holds nothing in the cluster"
@@ -152,6 +164,18 @@ def _compute(request: GpuRequest, held: Collection[int | None]) -> Iterator[Ledg
         yield LedgerDifference(request.uid, Kind.OTHER_COMPUTE, text)
 
 
+def _terms(request: GpuRequest, held: Terms | None) -> Iterator[LedgerDifference]:
+    if _of(request) != held:
+        text = f"{_who(request)} is booked on {_of(request) or 'no terms'} and holds {held or 'none'}"
+        yield LedgerDifference(request.uid, Kind.OTHER_TERMS, text)
+
+
+def _of(request: GpuRequest) -> Terms | None:
+    """A request's terms as the checker has them."""
+    terms = request.sharing
+    return None if terms is None else Terms(terms.share, terms.tolerance, terms.others, terms.named)
+
+
 def _model(request: GpuRequest, labelled: str | None) -> Iterator[LedgerDifference]:
     if request.model != (labelled or None):
         text = f"{_who(request)} was bound as model {request.model} and is labelled {labelled or None}"
@@ -167,8 +191,9 @@ def _gpus(account: Account, cluster: ClusterHoldings) -> Iterator[LedgerDifferen
         )
     held = _held(account.bookings, cluster)
     for place in free.keys() & cluster.capacity.keys():
-        gpu, (free_mib, free_percent), (mib, percent) = _gpu(place), free[place], held[place]
-        left, left_percent = cluster.capacity[place] - mib, _ALL_COMPUTE - percent
+        gpu, (free_mib, free_percent) = _gpu(place), free[place]
+        mib = sum(cluster.capacity[place] if entry.whole else entry.mib for entry in held[place])
+        left, left_percent = cluster.capacity[place] - mib, _ALL_COMPUTE - percent_held(held[place])
         if left != free_mib:
             text = f"{gpu} has {free_mib} MiB free in the ledger, {left} by the cluster's pods"
             yield LedgerDifference(gpu, Kind.OTHER_FREE, text)
@@ -178,24 +203,21 @@ def _gpus(account: Account, cluster: ClusterHoldings) -> Iterator[LedgerDifferen
             yield LedgerDifference(gpu, Kind.OTHER_FREE_COMPUTE, text)
 
 
-def _held(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Mapping[Place, tuple[int, int]]:
-    """MiB and percent per GPU held in the cluster, and by bookings that it does not show yet."""
-    held: dict[Place, tuple[int, int]] = defaultdict(lambda: (0, 0))
-
-    def add(place: Place, mib: int, percent: int) -> None:
-        before = held[place]
-        held[place] = before[0] + mib, before[1] + percent
-
+def _held(bookings: Mapping[str, Booking], cluster: ClusterHoldings) -> Mapping[Place, list[GpuHolding]]:
+    """Holdings per GPU in the cluster, and of bookings that it does not show yet."""
+    held: dict[Place, list[GpuHolding]] = defaultdict(list)
     for entry in (entry for entries in cluster.pods.values() for entry in entries):
-        if entry.whole:
-            add(entry.place, cluster.capacity.get(entry.place, 0), _ALL_COMPUTE)
-        else:
-            add(entry.place, entry.mib, entry.compute or 0)
+        held[entry.place].append(entry)
     for uid, booking in bookings.items():
         if booking.state is not State.BOUND and uid not in cluster.pods:
             for place, mib in zip(booking.places, booking.mib, strict=True):
-                add(place, mib, booking.request.booked_compute)
+                held[place].append(_holding(booking.request, place, mib))
     return held
+
+
+def _holding(pod: GpuRequest, place: Place, mib: int) -> GpuHolding:
+    who, alone = (pod.namespace, pod.name, pod.uid, place), pod.anti_affinity is AntiAffinity.HARD
+    return GpuHolding(*who, mib, pod.whole, pod.model, not alone, pod.compute, _of(pod))
 
 
 def _who(pod: GpuRequest | GpuHolding) -> str:

@@ -63,8 +63,6 @@ class GpuIndex:
         self.usable = self.open & self.healthy
         self.all = np.ones(len(self.gpus), dtype=np.bool_)
         self.all.setflags(write=False)
-        self.none = ~self.all
-        self.none.setflags(write=False)
         self.content = 0
         """Detects changes of GPU occupancy, within one process and set of GPUs."""
         self._rows_of: tuple[Sequence[str], Numbers] = (), np.zeros(0, dtype=np.int64)
@@ -86,15 +84,16 @@ class GpuIndex:
         self.idle[row] = self.pods[row] == 0
         if request.whole or request.compute is not None:
             self.accounts += sign
-            self.declared[row] += sign * request.booked_compute
-            if (tenant := booking.tenant) is None:
-                self.accounted[row] += sign
-            else:
+            booked = sign * request.booked_compute
+            self.declared[row] += booked
+            if (tenant := booking.tenant) is not None:
                 self.content += sign * hash((row, tenant))
                 self.terms.book(row, tenant, sign)
-            self._count_compute(row)
-        elif self.accounts and self.terms.pods[row]:
-            self._count_compute(row)
+            else:
+                self.accounted[row] += sign
+                self.free_compute[row] -= booked
+        if request.sharing is not None or self.terms.pods[row]:
+            self._count_shared(row)
         hard = request.anti_affinity is AntiAffinity.HARD
         held = row, request.memory_mib, request.compute, request.whole, request.namespace, request.model, hard
         self.content += sign * hash(held)
@@ -104,10 +103,10 @@ class GpuIndex:
             self.content += sign * hash((row, request.namespace, model))
             self._book_model(self._key(request, model), row, sign, hard=True)
 
-    def _count_compute(self, row: int) -> None:
-        paired = self.terms.pods[row]
-        booked = self.terms.percent(row) if paired and paired == self.pods[row] else self.declared[row]
-        self.free_compute[row] = WHOLE_COMPUTE - booked
+    def _count_shared(self, row: int) -> None:
+        """Counts the compute of a GPU on which pods on terms are or were, by pairs if all others are such."""
+        paired = 0 < self.terms.pods[row] == self.pods[row]
+        self.free_compute[row] = WHOLE_COMPUTE - (self.terms.percent(row) if paired else self.declared[row])
 
     @property
     def undeclared(self) -> Numbers:
@@ -215,15 +214,18 @@ class GpuIndex:
         left: Mask = mask & (self.accounted == self.pods)
         return left
 
-    def with_compute(self, mask: Mask, request: GpuRequest) -> tuple[Mask, Mask]:
-        """(GPUs of the mask with the compute that the request declares, GPUs of which `tolerates` decides)."""
-        if request.sharing is not None:
-            return self.terms.join(mask, request.tenant(request.sharing))
-        return mask if request.compute is None else mask & (self.free_compute >= request.compute), self.none
+    def with_compute(self, mask: Mask, request: GpuRequest) -> Mask:
+        """The mask without GPUs that have too little free compute for what the request declares.
 
-    def tolerates(self, row: int, request: GpuRequest) -> bool:
-        """Whether a GPU tolerates the request, by the factors of its pairs."""
-        return request.sharing is None or self.terms.tolerated(row, request.tenant(request.sharing))
+        Of a request on terms as far as was read: `tolerant` says the rest.
+        """
+        if request.sharing is not None:
+            return self.terms.perhaps(mask, request.tenant(request.sharing))
+        return mask if request.compute is None else mask & (self.free_compute >= request.compute)
+
+    def tolerant(self, mask: Mask, request: GpuRequest) -> Mask:
+        """The mask `with_compute`, without GPUs on which a request on terms is slowed down too much, or another pod."""
+        return mask if request.sharing is None else self.terms.tolerant(mask, request.tenant(request.sharing))
 
     def over_booked(self, row: int, request: GpuRequest) -> bool:
         """Whether a GPU on which the request is counted holds more than it has, or what must not share it."""
@@ -288,9 +290,9 @@ class _OneNode(GpuIndex):
         self.first = _FIRST
         self.free, self.memory, self.pods = whole.free[here], whole.memory[here], whole.pods[here]
         self.idle, self.healthy, self.open = whole.idle[here], whole.healthy[here], whole.open[here]
-        self.usable, self.all, self.none = whole.usable[here], whole.all[here], whole.none[here]
+        self.usable, self.all = whole.usable[here], whole.all[here]
         self.free_compute, self.accounted = whole.free_compute[here], whole.accounted[here]
-        self.accounts, self.terms = whole.accounts, whole.terms.part(first, count)
+        self.accounts, self.terms = whole.accounts, whole.terms.part(here)
         self._rows_of = (), _FIRST[:0]
         self._unattributed = whole._unattributed
 

@@ -20,7 +20,6 @@ from hetserve.placement.ledger.bookings import (
     LedgerError,
     LedgerErrorKind,
     State,
-    booked_compute,
     models_since,
     pod_name,
     tenants,
@@ -203,26 +202,29 @@ class Ledger(Allocations):
 
     def _check_compute(self, request: GpuRequest, place: Place) -> None:
         """Raises LedgerError unless the GPU's other pods are of the request's kind and leave it its compute."""
-        where = f"GPU {place[1]} of node {place[0]}"
-        others = [booking for uid, booking in self.pods_on(place).items() if uid != request.uid]
-        strange = next((one.request for one in others if one.request.kind is not request.kind), None)
-        if strange is not None:
-            text = f"pod {pod_name(strange)} on {where} {strange.kind.value}"
-            raise LedgerError(LedgerErrorKind.UNDECLARED, text)
+        where, free, kind = f"GPU {place[1]} of node {place[0]}", int(WHOLE_COMPUTE), request.kind
+        others = [one for uid, one in self.pods_on(place).items() if uid != request.uid]
+        for booking in others:
+            other = booking.request
+            if other.kind is not kind:
+                raise LedgerError(LedgerErrorKind.UNDECLARED, f"pod {pod_name(other)} on {where} {other.kind.value}")
+            free -= other.booked_compute
         if request.sharing is not None:
-            self._check_tolerance(request.tenant(request.sharing), others, where)
-            return
-        free = WHOLE_COMPUTE - booked_compute(others)
-        if request.compute is not None and free < request.compute:
+            self._check_tolerance(request.tenant(request.sharing), others, place)
+        elif request.compute is not None and free < request.compute:
             text = f"{where} has {free} percent of its compute free, not {request.compute}"
             raise LedgerError(LedgerErrorKind.NO_COMPUTE, text)
 
-    def _check_tolerance(self, newcomer: Tenant, others: Sequence[Booking], where: str) -> None:
+    def _check_tolerance(self, newcomer: Tenant, others: Sequence[Booking], place: Place) -> None:
         """Raises LedgerError if a pod that shares a GPU on terms would take longer than it tolerates."""
+        row = self.index.row[place]
+        if len(others) == self.index.pods[row] and self.index.terms.tolerate(row, newcomer):
+            return
         there = [*(tenants(others) or ()), newcomer]
         if not tolerate(there):
             who = [*(f"pod {pod_name(one.request)}" for one in others), "the pod"]
-            raise LedgerError(LedgerErrorKind.NO_TOLERANCE, f"{where}: {too_slow_text(who, there, 'would take')}")
+            text = f"GPU {place[1]} of node {place[0]}: {too_slow_text(who, there, 'would take')}"
+            raise LedgerError(LedgerErrorKind.NO_TOLERANCE, text)
 
     def _observe_bound(self, pod: PodView, node: str, verify_at: Seconds | None) -> None:
         held = self.booking(pod.uid)

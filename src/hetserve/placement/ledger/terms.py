@@ -1,12 +1,12 @@
-"""Columns of the index about pods that share a GPU on terms, and which GPUs tolerate one more (`gpu_sharing`).
+"""Pods that share GPUs on terms, by row of the index, and which GPUs tolerate one more (`objects.gpu_sharing`).
 
-The columns take what each pod adds to any neighbour at the most. GPUs that they let in surely tolerate the newcomer;
-where only that sum is too large, the factors of the pairs decide. Pods of a Deployment have equal terms, so what was
-read is kept until the GPU changes.
+Pods of a Deployment have equal terms, so few sets of tenants are on many GPUs. Each set has a number, and what was read
+of a newcomer beside it is kept: a decision looks up one number per GPU.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,130 +14,128 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.base.units import Percent
-from hetserve.objects.gpu_sharing import ONE, Tenant, booked_percent, tolerate
+from hetserve.objects.gpu_sharing import ALL, Tenant, booked_percent
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
-_FAR: Final = 1 << 60
-"""Above any sum: what a GPU without such pods leaves."""
-_MOST_SLOW: Final = 1 << 42
-"""Slow-downs above are equal; times `ONE` they stay within 63 bits."""
-_MOST_KEPT: Final = 64
-"""Newcomers of which it is kept what was read."""
-_MOST_CHANGES: Final = 4096
+Tenants = tuple[Tenant, ...]
+_UNREAD: Final = 0
+_MOST_NEWCOMERS: Final = 64
+"""Of which it is kept what was read."""
+_LEAST_SETS: Final = 1024
 
 
-@dataclass(slots=True)
-class _Read:
-    """What was read of one newcomer by row: 1 tolerated, -1 not, 0 not read. seen: changes that it knows of."""
+class _Sets:
+    """Sets of tenants by number; 0: none."""
 
-    rows: NDArray[np.int8]
-    seen: int
+    def __init__(self) -> None:
+        self.tenants: list[Tenants] = [()]
+        self.percents = [Percent(0)]
+        self._numbers: dict[Tenants, int] = {(): 0}
+        self._after: dict[tuple[int, Tenant, int], int] = {}
+        self._read: dict[Tenant, Numbers] = {}
+
+    def number(self, tenants: Tenants) -> int:
+        found = self._numbers.setdefault(tenants, len(self.tenants))
+        if found == len(self.tenants):
+            self.tenants.append(tenants)
+            self.percents.append(booked_percent(tenants))
+        return found
+
+    def after(self, number: int, tenant: Tenant, sign: int) -> int:
+        """The set with one more tenant (1), or without one (-1). Raises ValueError if that is not there."""
+        key = number, tenant, sign
+        if (found := self._after.get(key)) is None:
+            tenants = list(self.tenants[number])
+            tenants.append(tenant) if sign > 0 else tenants.remove(tenant)
+            found = self._after[key] = self.number(tuple(sorted(tenants, key=_order)))
+        return found
+
+    def read(self, newcomer: Tenant) -> Numbers:
+        """Percent of what its tenants tolerate that each set would take with a newcomer, as far as it was read."""
+        known = self._read.get(newcomer)
+        if known is None or len(known) < len(self.tenants):
+            if len(self._read) >= _MOST_NEWCOMERS:
+                del self._read[next(iter(self._read))]
+            grown = np.full(2 * len(self.tenants), _UNREAD, dtype=np.int64)
+            if known is not None:
+                grown[: len(known)] = known
+            known = self._read[newcomer] = grown
+        return known
+
+    def percent_with(self, number: int, newcomer: Tenant) -> int:
+        """Percent of what its tenants tolerate that a set would take with a newcomer."""
+        read = self.read(newcomer)
+        if read[number] == _UNREAD:
+            read[number] = booked_percent((*self.tenants[number], newcomer))
+        return int(read[number])
 
 
-@dataclass(slots=True)
-class _Tenants:
-    """Pods on terms by row, and what was read of their pairs."""
-
-    count: int
-    on_row: dict[int, list[Tenant]] = field(default_factory=dict)
-    changed: list[int] = field(default_factory=list)
-    read: dict[Tenant, _Read] = field(default_factory=dict)
-
-    def note(self, row: int) -> None:
-        if len(self.changed) >= _MOST_CHANGES:
-            self.changed.clear()
-            self.read.clear()
-        self.changed.append(row)
-
-    def of(self, newcomer: Tenant) -> NDArray[np.int8]:
-        """What was read of a newcomer and is still so."""
-        known = self.read.get(newcomer)
-        if known is None:
-            if len(self.read) >= _MOST_KEPT:
-                del self.read[next(iter(self.read))]
-            known = self.read[newcomer] = _Read(np.zeros(self.count, dtype=np.int8), len(self.changed))
-        if known.seen < len(self.changed):
-            known.rows[self.changed[known.seen :]] = 0
-            known.seen = len(self.changed)
-        return known.rows
+def _order(tenant: Tenant) -> tuple[object, ...]:
+    terms = tenant.terms
+    return tenant.namespace, tenant.model or "", terms.share, terms.tolerance, terms.others, terms.named
 
 
 @dataclass(slots=True)
 class TermColumns:
-    """One number per GPU, in millionths but for `pods`; meaningful where all pods share it on terms.
-
-    shares: sum of their shares. room: least tolerance less `shares`. added: sum of the most that each adds. slack: the
-    most that one more may add. first: row of the whole index at which a part of it begins.
-    """
+    """Per GPU the number of its pods on terms, and the number of their set."""
 
     pods: Numbers
-    shares: Numbers
-    room: Numbers
-    added: Numbers
-    slack: Numbers
-    tenants: _Tenants
-    first: int = 0
+    numbers: Numbers
+    sets: _Sets = field(default_factory=_Sets)
 
     @classmethod
     def of(cls, count: int) -> TermColumns:
-        nothing, far = (np.full(count, value, dtype=np.int64) for value in (0, _FAR))
-        return cls(nothing, nothing.copy(), far, nothing.copy(), far.copy(), _Tenants(count))
+        return cls(np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64))
 
-    def part(self, first: int, count: int) -> TermColumns:
+    def part(self, here: slice) -> TermColumns:
         """Columns of some rows, as views."""
-        here = slice(first, first + count)
-        sums = self.pods[here], self.shares[here], self.room[here], self.added[here], self.slack[here]
-        return TermColumns(*sums, self.tenants, first)
+        return TermColumns(self.pods[here], self.numbers[here], self.sets)
 
     def book(self, row: int, tenant: Tenant, sign: int) -> None:
-        """Adds (1) or removes (-1) a pod on terms."""
-        here = self.tenants.on_row.setdefault(row, [])
-        here.append(tenant) if sign > 0 else here.remove(tenant)
-        self.tenants.note(row)
-        self.pods[row] = len(here)
-        if not here:
-            del self.tenants.on_row[row]
-            self.shares[row] = self.added[row] = 0
-            self.room[row] = self.slack[row] = _FAR
-            return
-        most = [one.terms.greatest for one in here]
-        self.shares[row] = shares = sum(one.terms.share for one in here)
-        self.added[row] = added = sum(most)
-        self.room[row] = min(one.terms.tolerance for one in here) - shares
-        self.slack[row] = min(one.terms.tolerance + h for one, h in zip(here, most, strict=True)) - ONE - added
+        """Adds (1) or removes (-1) a pod on terms. Raises ValueError if the one to remove is not there."""
+        self.numbers[row] = self.sets.after(int(self.numbers[row]), tenant, sign)
+        self.pods[row] += sign
+        if len(self.sets.tenants) > _LEAST_SETS + 8 * len(self.numbers):
+            self._forget()
+
+    def _forget(self) -> None:
+        """Keeps the sets that are on GPUs."""
+        before, self.sets = self.sets, _Sets()
+        self.numbers[:] = [self.sets.number(before.tenants[number]) for number in self.numbers]
+
+    def on(self, row: int) -> Tenants:
+        """Pods on terms on a GPU."""
+        found: Tenants = self.sets.tenants[self.numbers[row]]
+        return found
+
+    def rows(self) -> Mapping[int, Tenants]:
+        """GPUs with pods on terms."""
+        return {row: self.on(row) for row in np.flatnonzero(self.pods).tolist()}
 
     def percent(self, row: int) -> Percent:
-        """How much of what its pods tolerate a GPU takes."""
-        return booked_percent(self.on(row))
+        """How much of what its pods on terms tolerate a GPU takes."""
+        found: Percent = self.sets.percents[self.numbers[row]]
+        return found
 
-    def on(self, row: int) -> list[Tenant]:
-        """Pods on terms on a GPU."""
-        return self.tenants.on_row.get(self.first + row, [])
+    def perhaps(self, mask: Mask, newcomer: Tenant) -> Mask:
+        """The mask without GPUs of which it was read that they do not tolerate one more pod."""
+        left: Mask = mask & (self.sets.read(newcomer)[self.numbers] <= ALL)
+        return left
 
-    def join(self, mask: Mask, newcomer: Tenant) -> tuple[Mask, Mask]:
-        """(GPUs of the mask that tolerate one more pod, GPUs of which `tolerated` decides)."""
-        terms = newcomer.terms
-        enough = mask & (self.shares <= terms.tolerance - terms.share) & (self.room >= terms.share)
-        sure = enough & (self.added <= terms.tolerance - ONE) & (self.slack >= terms.greatest)
-        unread = enough ^ sure
-        if unread.any():
-            read = self.tenants.of(newcomer)[self.first : self.first + len(mask)]
-            sure |= unread & (read > 0)
-            unread &= read == 0
-        return sure, unread
+    def tolerate(self, row: int, newcomer: Tenant) -> bool:
+        """Whether a GPU tolerates one more pod."""
+        return self.sets.percent_with(int(self.numbers[row]), newcomer) <= ALL
 
-    def tolerated(self, row: int, newcomer: Tenant) -> bool:
-        """Whether a GPU tolerates one more pod, by pairs."""
-        read = self.tenants.of(newcomer)
-        at = self.first + row
-        if not read[at]:
-            read[at] = 1 if tolerate([*self.on(row), newcomer]) else -1
-        return bool(read[at] > 0)
+    def tolerant(self, mask: Mask, newcomer: Tenant) -> Mask:
+        """GPUs of the mask that tolerate one more pod."""
+        left: Mask = mask & (self.percents_with(mask, newcomer) <= ALL)
+        return left
 
-    def pressed(self, newcomer: Tenant) -> Numbers:
-        """At the most how many millionths of the least tolerance each GPU would take with one more pod."""
-        terms = newcomer.terms
-        slow = np.maximum(self.shares + terms.share, ONE + self.added + terms.greatest)
-        pressed: Numbers = np.minimum(slow, _MOST_SLOW) * ONE // np.minimum(self.room + self.shares, terms.tolerance)
-        return pressed
+    def percents_with(self, mask: Mask, newcomer: Tenant) -> Numbers:
+        """Percent of what its pods tolerate that each GPU of the mask would take with one more."""
+        unread = mask & (self.sets.read(newcomer)[self.numbers] == _UNREAD)
+        for number in np.unique(self.numbers[unread]).tolist() if unread.any() else ():
+            self.sets.percent_with(number, newcomer)
+        percents: Numbers = self.sets.read(newcomer)[self.numbers]
+        return percents

@@ -1,7 +1,8 @@
 """The placement log: every call that changes the state machine or asks it for a decision, as a record.
 
 A replay feeds the calls to a `JournaledPlacer` and compares (decision 0036). Inner calls are not written; one call sees
-one time. `VERSION` grows when a record changes its form, a call its name, or a rule its decisions.
+one time. `VERSION` grows when a record changes its form, a call its name, or a rule its decisions; logs of `VERSIONS`
+are read, the older ones without terms of sharing.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from hetserve.placement.pods.requests import GpuRequest
 from hetserve.placement.pods.view import PodView
 
 Record = dict[str, Any]
-VERSION: Final = 5
+VERSION: Final = 6
+VERSIONS: Final = (5, VERSION)
 HEADER: Final = "header"
 CHECKPOINT: Final = "checkpoint"
 COMPARED: Final = ("result", "error", "refusal")

@@ -21,7 +21,7 @@ from hetserve.placement.log.journal import (
     HEADER,
     LEDGER_CALLS,
     PLACER_CALLS,
-    VERSION,
+    VERSIONS,
     JournaledLedger,
     JournaledPlacer,
     Record,
@@ -74,9 +74,10 @@ def replay(records: Iterable[Record], **settings: Any) -> LogReplay:
 
 
 def check_version(record: Record) -> None:
-    if record.get("call") == HEADER and record.get("version") != VERSION:
+    if record.get("call") == HEADER and record.get("version") not in VERSIONS:
+        read = " and ".join(map(str, VERSIONS))
         raise ReplayError(
-            f"the log is of version {record.get('version')}; this hetserve reads {VERSION}: use the one that wrote it"
+            f"the log is of version {record.get('version')}; this hetserve reads {read}: use the one that wrote it"
         )
 
 

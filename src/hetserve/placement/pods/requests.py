@@ -168,5 +168,5 @@ class GpuRequest:
         memory = f"{self.memory_mib} MiB"
         if self.sharing is not None:
             share, tolerance = format_ratio(self.sharing.share), format_ratio(self.sharing.tolerance)
-            return f"{memory} and {share} of compute at no more than {tolerance} times its times"
+            return f"{memory} and {share} of compute, slowed at most {tolerance} times"
         return memory if self.compute is None else f"{memory} and {self.compute} percent of compute"

@@ -106,8 +106,8 @@ def nothing_fits(inputs: RankingInputs) -> Plan:
         return infeasible(problem, inputs.planner, Reason.BUDGET_TOO_LOW, message)
     message = (
         f"no configuration fits what is free in the cluster: not even one {base.name}, which takes "
-        f"{base.demand.cpu} millicores, {base.demand.memory} MiB, {base.demand.gpu_memory} MiB of GPU memory and "
-        f"{base.demand.gpu_compute} % of a GPU's compute"
+        f"{base.demand.cpu} millicores, {base.demand.memory} MiB, {base.demand.gpu_memory} MiB of GPU memory and a "
+        f"place on {base.demand.gpus} GPUs"
     )
     return infeasible(problem, inputs.planner, Reason.CAPACITY_TOO_LOW, message)
 

@@ -24,6 +24,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from hetserve.api.instance_type import InstanceTypeSpec
 from hetserve.api.names import DRA_DRIVER
+from hetserve.base.units import Percent
 from hetserve.objects.gpu_sharing import SharingTerms, Tenant, tolerate
 from hetserve.objects.resources import MAX_MIB, WHOLE_COMPUTE
 from hetserve.placement.ledger.inventory import Gpu, Place
@@ -44,7 +45,7 @@ Service = tuple[str, str]
 """Namespace and name of a service."""
 Kind = tuple[str, str, str]
 """Namespace, model and instance type of an instance, which one profile describes."""
-_Asked = tuple[str, ResourceAmounts, Tenancy | None, tuple[ModelKey, SharingTerms, bool] | None]
+_Asked = tuple[str, ResourceAmounts, tuple[Tenancy, Percent] | None, tuple[ModelKey, SharingTerms, bool] | None]
 """A type, and what an instance asks of its node; on terms, also its model, these, and whether copies share."""
 Key = TypeVar("Key", bound=Hashable)
 
@@ -212,7 +213,7 @@ class ClusterCapacity:
         """Rooms of a type and demand, with every change of a node counted."""
         gpu = offer.gpu
         paired = None if gpu is None or gpu.terms is None else (model, gpu.terms, gpu.copies)
-        key = (offer.name, offer.demand, None if gpu is None else gpu.tenancy, paired)
+        key = (offer.name, offer.demand, None if gpu is None else (gpu.tenancy, gpu.compute), paired)
         rooms = self._rooms.pop(key, None)
         if rooms is None or (rooms.spec is not offer.type.spec and rooms.spec != offer.type.spec):
             rooms = _Rooms(offer.type.spec)

@@ -76,6 +76,13 @@ def gpus_of(deployment: RawObject) -> GpusRequested:
         return GpusRequested()
 
 
+def annotations_of(deployment: RawObject) -> Mapping[str, object]:
+    """Annotations that each pod of a Deployment gets."""
+    metadata = (deployment["spec"].get("template") or {}).get("metadata") or {}
+    found = metadata.get("annotations")
+    return found if isinstance(found, Mapping) else {}
+
+
 def replica_sets_to_find(service: str, pods: Iterable[PodFact]) -> set[OwnerReference]:
     """ReplicaSets that decide whether pods belong to the service: owners with a name that ours would have.
 

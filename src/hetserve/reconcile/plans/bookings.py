@@ -134,9 +134,12 @@ def as_recorded(offers: Mapping[str, Offer], record: PlanRecord) -> dict[str, Of
 
 
 def _as_recorded(offer: Offer, gpus: RecordedGpus) -> Offer:
+    """What it costs stays, but for the tolerance: stricter terms than are measured are not paid."""
     terms, compute = gpus.terms.get(offer.name), gpus.booked.get(offer.name)
+    if terms is not None and offer.own is not None:
+        gpu, price = offer.own.at(terms.tolerance), offer.own.cost(terms.tolerance)
+        return replace(offer, price=price, gpu=replace(gpu, terms=terms, mps=offer.name in gpus.mps))
     if offer.gpu is None or not offer.shares or (terms is None and compute is None):
         return offer
-    percent = WHOLE if compute is None else compute
-    gpu = replace(offer.gpu, compute=percent, terms=terms, mps=offer.name in gpus.mps)
-    return replace(offer, demand=replace(offer.demand, gpu_compute=percent), gpu=gpu)
+    gpu = replace(offer.gpu, compute=WHOLE if compute is None else compute, terms=terms, mps=offer.name in gpus.mps)
+    return replace(offer, gpu=gpu)

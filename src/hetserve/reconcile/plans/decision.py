@@ -33,6 +33,7 @@ from hetserve.reconcile.plans.planning_context import (
     record_of,
     recorded_as,
     state_of,
+    stays_as_recorded,
     stored_finding,
     unplannable,
     unplanned,
@@ -65,21 +66,24 @@ def _decide(
         return unplanned(Reason.SPEC_INVALID, problem_text, recorded, service)
     rule = rule_of(snapshot.settings, undeclared_types(snapshot, recorded), recorded)
     before = rule_in_force(rule, recorded)
-    standing = None if before is None else _context(snapshot, service, recorded, before)
-    if recorded is not None and isinstance(standing, PlanningContext) and standing.digest == recorded.inputs:
-        decision = _chosen(standing, snapshot, planner)
-        if not _leaves(decision, recorded):
-            return decision
+    in_force = None if before is None else _context(snapshot, service, recorded, before)
     context = _context(snapshot, service, recorded, rule)
-    return context if isinstance(context, PlanDecision) else _chosen(context, snapshot, planner)
+    if recorded is None or not isinstance(in_force, PlanningContext) or in_force.digest != recorded.inputs:
+        return context if isinstance(context, PlanDecision) else _chosen(context, snapshot, planner)
+    wanted = _chosen(in_force, snapshot, planner)
+    if isinstance(context, PlanDecision) or not _leaves(wanted, recorded):
+        return wanted
+    made = _chosen(context, snapshot, planner)
+    cramped = context.stays and made.total < recorded.total <= wanted.total
+    return made if made.is_new and not cramped else stays_as_recorded(in_force, recorded, made)
 
 
-def _leaves(decision: PlanDecision, recorded: PlanRecord) -> bool:
+def _leaves(wanted: PlanDecision, recorded: PlanRecord) -> bool:
     """Whether a recorded plan is left: then all instances share as they do in a plan that is made now."""
-    if decision.feasible.status == "False":
+    if wanted.feasible.status == "False":
         return True
-    record = decision.record
-    return decision.is_new and record is not None and record.nonzero != recorded.nonzero
+    record = wanted.record
+    return wanted.is_new and record is not None and record.nonzero != recorded.nonzero
 
 
 def _chosen(context: PlanningContext, snapshot: ServiceSnapshot, planner: Planner) -> PlanDecision:

@@ -130,6 +130,11 @@ class PlanDecision:
         return {} if self.record is None else self.record.nonzero
 
     @property
+    def total(self) -> int:
+        """Instances of all types together."""
+        return 0 if self.record is None else self.record.total
+
+    @property
     def budget(self) -> MicroDollarsPerHour | None:
         budget = None if self.service is None else self.service.spec.budget
         return None if budget is None else parse_money(budget.hourly)

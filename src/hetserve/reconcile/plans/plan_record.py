@@ -85,6 +85,11 @@ class PlanRecord:
         return dict(self.counts)
 
     @property
+    def total(self) -> int:
+        """Instances of all types together."""
+        return sum(count for _, count in self.counts)
+
+    @property
     def described(self) -> str:
         """One line for people: counts, price, figure, planner, and the runner-up."""
         raw = self.raw

@@ -27,6 +27,7 @@ from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
 from hetserve.reconcile.plans.plan_record import PlanRecord, kept_record
 from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion, fits
 from hetserve.reconcile.plans.planning_context import (
+    STAYS,
     PlanningContext,
     infeasible,
     is_right,
@@ -39,10 +40,6 @@ from hetserve.reconcile.plans.planning_context import (
 )
 from hetserve.scaling.mix import BETTER
 from hetserve.scaling.plans.counts import cost_of, is_same, nonzero
-
-_STAYS: Final = (
-    "; what runs stays: it books less of its GPUs than is planned now, and instances that book more find no place there"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +111,7 @@ def _judged(context: PlanningContext, answer: Plan, force: _InForce, trial: Tria
         if force.followed is not None and (trial is None or trial.holds is not False):
             return _kept(context, force.followed, trial)
         if context.stays and force.standing is None:
-            answer = replace(answer, message=answer.message + _STAYS)
+            answer = replace(answer, message=answer.message + STAYS)
         recorded = force.recorded if trial is None or force.recorded is None else force.recorded.as_final()
         return infeasible(context, answer, recorded, follow=force.standing is not None)
     if rival is not None and not is_better(answer, rival, context.problem, trial):

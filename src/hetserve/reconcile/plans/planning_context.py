@@ -15,7 +15,7 @@ from hetserve.demand.mix import BatchMix
 from hetserve.objects.gpu_sharing import terms_text
 from hetserve.planning.offers import Offer, Offers, Unplannable
 from hetserve.planning.plan import Counts, Plan
-from hetserve.planning.problem import Problem
+from hetserve.planning.problem import Problem, ResourceAmounts, TypeOption
 from hetserve.planning.tenancy import Tenancy
 from hetserve.planning.tolerances import with_tolerances
 from hetserve.profiles.sharing import BOOKED_SLOWDOWN
@@ -31,6 +31,9 @@ _NOT_BOOKED: Final = (
 )
 
 
+STAYS: Final = (
+    "; what runs stays: it shares its GPUs otherwise than is planned now, and instances that do so find no place there"
+)
 _ANSWERED: Final = (Reason.PLAN_COMPUTED, Reason.PLANNER_TIMED_OUT, Reason.PLANNER_FAILED)
 
 
@@ -42,14 +45,25 @@ def inputs_digest(declared: Problem) -> str:
     are only text.
     """
     alone = declared.unshared if any(one.shares for one in declared.types) else ()
-    types, unshared = (tuple(replace(one, gpu=None, own=None) for one in each) for each in (declared.types, alone))
-    written = _canonical(replace(declared, types=types, unshared=unshared))
+    written = _canonical(replace(declared, types=(), unshared=()))
+    each = {"types": declared.types, "unshared": alone}
+    written |= {name: list(map(_written, options)) for name, options in each.items() if options}
     if any(one.shares and one.gpu is not None and one.gpu.terms is None for one in declared.types):
         written["max_slowdown"] = BOOKED_SLOWDOWN  # as plans with percentages were recorded
     terms = {one.name: terms_text(one.gpu.terms) for one in declared.types if one.gpu is not None and one.gpu.terms}
     if terms:
         written["terms"] = terms
     return hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _written(option: TypeOption) -> dict[str, Any]:
+    """A type in a digest, with what it declares of a GPU's compute as it was first written: among its demands."""
+    bare = replace(option, gpu=None, own=None, demand=replace(option.demand, gpus=0))
+    written: dict[str, Any] = _canonical(bare)
+    if option.gpu is not None and option.gpu.compute:
+        demand = written.get("demand") or {"": ResourceAmounts.__name__}
+        written["demand"] = demand | {"gpu_compute": option.gpu.compute}
+    return written
 
 
 def _canonical(value: Any) -> Any:
@@ -142,6 +156,20 @@ def unbooked(context: PlanningContext, standing: PlanRecord | None) -> PlanDecis
     return unplanned(Reason.COMPUTE_NOT_BOOKED, _NOT_BOOKED, context.recorded, context.service, context.offers)
 
 
+def stays_as_recorded(context: PlanningContext, recorded: PlanRecord, made: PlanDecision) -> PlanDecision:
+    """The recorded plan is followed as its instances share now: none that shares otherwise is made, or finds a place.
+
+    made: what a planner says of such a plan.
+    """
+    decision = pending(context, recorded)
+    if made.state is PlanState.AWAITED:
+        return decision
+    feasible = made.feasible
+    if made.is_new:
+        feasible = Finding("False", Reason.CAPACITY_TOO_LOW, f"{made.feasible.message}{STAYS}")
+    return replace(decision, planned=made.planned, feasible=feasible, following=made.following)
+
+
 def is_right(record: PlanRecord, context: PlanningContext) -> bool:
     """Whether nobody edited a record of the same inputs.
 
@@ -166,7 +194,7 @@ def planned(
     return PlanDecision(
         Finding("True", Reason.PLAN_COMPUTED, record.described),
         Finding("True", Reason.PLAN_FEASIBLE, record.verdict),
-        Finding("True", Reason.PROFILES_FOUND, _profiled(context.offers)),
+        Finding("True", Reason.PROFILES_FOUND, _profiled(context.offers, context.service)),
         record,
         state,
         ideal=ideal,
@@ -180,7 +208,7 @@ def infeasible(context: PlanningContext, plan: Plan, recorded: PlanRecord | None
     return PlanDecision(
         Finding("True", Reason.PLAN_COMPUTED, f"planned by {plan.planner}; no plan is feasible"),
         Finding("False", plan.reason, plan.message),
-        Finding("True", Reason.PROFILES_FOUND, _profiled(context.offers)),
+        Finding("True", Reason.PROFILES_FOUND, _profiled(context.offers, context.service)),
         recorded,
         PlanState.FOLLOWED if follow else PlanState.UNFOLLOWED,
         service=context.service,
@@ -210,12 +238,18 @@ def unplanned(
     return PlanDecision(planned, NOT_PLANNED, NOT_PLANNED, recorded, service=service, offers=by_name)
 
 
-def _profiled(offers: Offers) -> str:
+def _profiled(offers: Offers, service: InferenceService) -> str:
     found = "profiles of this model on " + ", ".join(offer.name for offer in offers.usable)
     gpus = [(offer.name, offer.gpu) for offer in offers.usable if offer.gpu is not None]
     alone = [f"{name} ({gpu.why})" for name, gpu in gpus if gpu.tenancy is Tenancy.EXCLUSIVE]
     if alone:
         found += f"; a whole GPU for each instance on {', '.join(alone)}"
+    apart = [name for name, gpu in gpus if gpu.shares and not gpu.copies]
+    if apart and service.spec.own_copies == "Allowed":
+        found += (
+            f"; spec.ownCopies is Allowed, but copies stay apart on {', '.join(apart)}: no ModelProfile there has "
+            f"interference of {service.spec.model.name} with itself, measure it"
+        )
     served = " and ".join(served_variants([offer.profile for offer in offers.usable]))
     return f"{found}; of the variants the most accurate is planned and served: {served}" if served else found
 

@@ -28,9 +28,9 @@ class Controllers:
     """Deployment controller, scheduler with the extender's rules, kubelet and garbage collector over one server.
 
     counts_pairs: False: the extender is of before slow-downs were counted by pairs, and books percent. launch_ticks:
-    stages from bound to ready. never_ready: types whose instances do not become ready. terminating_ticks: stages from deleted to gone. gated: types
-    whose instances stay at their gates. refused: types whose instances the scheduler finds no place for, and why.
-    clock: what a new pod's creation time is read from; None: from how many there were.
+    stages from bound to ready. never_ready: types whose instances do not become ready. terminating_ticks: stages from
+    deleted to gone. gated: types whose instances stay at their gates. refused: types whose instances the scheduler
+    finds no place for, and why. clock: what a new pod's creation time is read from; None: from how many there were.
     """
 
     def __init__(self, api: FakeApiServer) -> None:

@@ -15,7 +15,7 @@ from hetserve.placement.decision.decide import decide
 from hetserve.placement.decision.wording import refusal_text
 from hetserve.placement.event_handlers import NodeEventHandler
 from hetserve.placement.placer import Placer
-from hetserve.placement.pods.requests import GpuRequest, GpuSelector
+from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector
 from hetserve.planning.tenancy import GpuDemand, Tenancy
 from hetserve.serving.services import Neighbour
 
@@ -44,7 +44,9 @@ class WantedInstance:
             memory_mib=MiB(0) if whole or gpu is None else gpu.memory,
             whole=whole,
             compute=None if whole or gpu is None else gpu.compute or None,
+            sharing=None if gpu is None else gpu.terms,
             model=self.owner.model,
+            anti_affinity=AntiAffinity.NONE if gpu is not None and gpu.copies else AntiAffinity.HARD,
             selector=GpuSelector(products=() if self.spec.gpu is None else (self.spec.gpu.product,)),
         )
 

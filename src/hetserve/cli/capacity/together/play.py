@@ -12,7 +12,7 @@ from hetserve.cli.capacity import serving
 from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.services import NotPlannedError
 from hetserve.cli.capacity.together.places import PlacedInstance, WantedInstance
-from hetserve.planning import Problem, plan
+from hetserve.planning import Plan, Problem, plan
 from hetserve.planning.offers import Offer, namespace_of, resolve_offers
 from hetserve.planning.tolerances import with_tolerances
 from hetserve.profiles import profile_from_spec
@@ -37,7 +37,8 @@ _ROUNDING: Final = 1e-9
 class PlannedService:
     """A service with its plan: counts by type, load [queries/s], offers by type, and the policy that serves.
 
-    Service times of the problem are those that the plan counts with, slowed on types that share GPUs.
+    Service times of the problem are those that the plan counts with, slowed on types that share GPUs. exclusive: GPUs
+    of the plan with one for each instance; None: there is no such plan.
     """
 
     service: InferenceService
@@ -46,6 +47,7 @@ class PlannedService:
     rate: float
     offers: Mapping[str, Offer]
     policy: str
+    exclusive: int | None = None
 
     @property
     def name(self) -> str:
@@ -128,9 +130,16 @@ def planned_service(service: InferenceService, problem: Problem, manifests: Mani
     offers = resolve_offers(service, manifests.types, manifests.profiles)
     by_name = {offer.name: offer for offer in getattr(offers, "usable", ())}
     states = decided.qps if decided.held_qps is None else decided.held_qps
-    return PlannedService(
-        service, problem, dict(decided.counts), float(problem.load or declared or states), by_name, policy
-    )
+    rate = float(problem.load or declared or states)
+    return PlannedService(service, problem, dict(decided.counts), rate, by_name, policy, _exclusive(problem, decided))
+
+
+def _exclusive(problem: Problem, decided: Plan) -> int | None:
+    """GPUs of the service if it shares none."""
+    if problem.unshared:
+        decided = plan(dataclasses.replace(problem, types=problem.unshared, unshared=()))
+    on_gpus = {option.name for option in problem.types if option.gpu is not None}
+    return sum(count for kind, count in decided.counts if kind in on_gpus) if decided.feasible else None
 
 
 def together(

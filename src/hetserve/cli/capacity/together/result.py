@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hetserve.cli.capacity.asked import slo_text, tenancy_document
+from hetserve.cli.capacity.together.places import PlacedInstance
 from hetserve.cli.capacity.together.play import PlayedService
 from hetserve.cli.output.plots import COLOURS, new_figure, save
 from hetserve.cli.output.terminal import Block, grid
+from hetserve.objects.gpu_sharing import Tenant, booked_percent
 from hetserve.planning import summary
 from hetserve.planning.formatting import qps_text
 from hetserve.planning.sharing import alone_notes
@@ -51,6 +53,7 @@ def document(result: PlayedService) -> dict[str, Any]:
         "stretch": stretch(result),
         **tenancy_document(planned.problem),
         "withinMaxSlowdown": result.within_promise,
+        "exclusiveGPUs": planned.exclusive,
         "unmeasuredShares": list(planned.unmeasured),
         "instances": [
             {
@@ -122,18 +125,30 @@ def _why(result: PlayedService) -> str:
 
 
 def gpus(results: Sequence[PlayedService]) -> list[Block]:
-    """Who is on which GPU, and what they book of it."""
+    """How many GPUs are used, by whom, and what of what is tolerated on each."""
     table = grid("GPU", ">COMPUTE", "INSTANCES OF")
-    tenants: dict[str, list[str]] = {}
-    booked: dict[str, int] = {}
-    for result in results:
-        for one in result.instances:
-            if one.gpu is not None:
-                tenants.setdefault(one.place, []).append(result.planned.service.metadata.name)
-                booked[one.place] = booked.get(one.place, 0) + (0 if one.wanted.gpu is None else one.wanted.gpu.compute)
-    for gpu in sorted(tenants):
-        table.add_row(gpu, f"{booked[gpu]} %" if booked[gpu] else "-", ", ".join(tenants[gpu]))
-    return [Block("GPUs", (), (table,))] if tenants else []
+    on: dict[str, list[PlacedInstance]] = {}
+    for one in (one for result in results for one in result.instances if one.gpu is not None):
+        on.setdefault(one.place, []).append(one)
+    for gpu in sorted(on):
+        held = _held(on[gpu])
+        names = ", ".join(one.wanted.owner.name.partition("/")[2] for one in on[gpu])
+        table.add_row(gpu, f"{held} %" if held else "-", names)
+    said = f"{len(on)} GPUs for {sum(map(len, on.values()))} instances, exclusive {_exclusive(results)}"
+    return [Block("GPUs", (("whole", said),), (table,))] if on else []
+
+
+def _exclusive(results: Sequence[PlayedService]) -> str:
+    each = [result.planned.exclusive for result in results]
+    return "none: not every SLO is kept so" if None in each else str(sum(one or 0 for one in each))
+
+
+def _held(there: Sequence[PlacedInstance]) -> int:
+    """Percent of a GPU's compute that instances hold; of those on terms, of what they tolerate."""
+    demands = [one.wanted.gpu for one in there if one.wanted.gpu is not None]
+    owners = [one.wanted.owner for one in there]
+    tenants = [Tenant(o.namespace, o.model, g.terms) for o, g in zip(owners, demands, strict=True) if g.terms]
+    return booked_percent(tenants) if len(tenants) == len(there) else sum(gpu.compute for gpu in demands)
 
 
 def draw(results: Sequence[PlayedService], path: str) -> None:

@@ -1,4 +1,4 @@
-"""The compute of GPUs is a resource like the others, for every planner; more of it is never worse."""
+"""Places on GPUs are a resource like the others, for every planner; more of it is never worse."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import examples
-from hetserve.base.units import MiB, MilliCPU, Percent
+from hetserve.base.units import MiB, MilliCPU
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, plan
 from hetserve.planning.check import violations
 from testing.planning_strategies import (
@@ -42,34 +42,31 @@ def turned(problem: Problem) -> Problem:
 
 
 def _turned(amounts: ResourceAmounts) -> ResourceAmounts:
-    cpu, memory, gpu_memory, gpu_compute = amounts.all
-    return ResourceAmounts(MilliCPU(gpu_compute), MiB(cpu), MiB(memory), Percent(gpu_memory))
+    cpu, memory, gpu_memory, gpus = amounts.all
+    return ResourceAmounts(MilliCPU(gpus), MiB(cpu), MiB(memory), gpu_memory)
 
 
-def with_compute(problem: Problem, more: int) -> Problem:
-    """Every pool with so much more [percent] of the GPUs' compute free."""
-    pools = (
-        replace(pool, free=replace(pool.free, gpu_compute=Percent(pool.free.gpu_compute + more)))
-        for pool in problem.pools
-    )
+def with_gpus(problem: Problem, more: int) -> Problem:
+    """Every pool with so many more places on GPUs."""
+    pools = (replace(pool, free=replace(pool.free, gpus=pool.free.gpus + more)) for pool in problem.pools)
     return replace(problem, pools=tuple(pools))
 
 
 @settings(deadline=None, max_examples=examples(60))
 @given(pooled(throughput_problems()), st.sampled_from(BY_THROUGHPUT))
-def test_compute_counts_as_every_other_resource_does_for_most_throughput(problem: Problem, planner: str) -> None:
+def test_gpus_count_as_every_other_resource_does_for_most_throughput(problem: Problem, planner: str) -> None:
     assert worth(decided(problem, planner)) == worth(decided(turned(problem), planner))
 
 
 @settings(deadline=None, max_examples=examples(60))
 @given(pooled(cost_problems()), st.sampled_from(BY_COST))
-def test_compute_counts_as_every_other_resource_does_for_least_cost(problem: Problem, planner: str) -> None:
+def test_gpus_count_as_every_other_resource_does_for_least_cost(problem: Problem, planner: str) -> None:
     assert worth(decided(problem, planner)) == worth(decided(turned(problem), planner))
 
 
 @settings(deadline=None, max_examples=examples(60))
 @given(flow_problems() | flow_cost_problems())
-def test_compute_counts_as_every_other_resource_does_in_the_flow_program(problem: Problem) -> None:
+def test_gpus_count_as_every_other_resource_does_in_the_flow_program(problem: Problem) -> None:
     one, other = decided(problem, "flow"), decided(turned(problem), "flow")
     assert (one.feasible, one.reason) == (other.feasible, other.reason)
     assert one.ceiling_qps == pytest.approx(other.ceiling_qps)
@@ -79,7 +76,7 @@ def test_compute_counts_as_every_other_resource_does_in_the_flow_program(problem
 @settings(deadline=None, max_examples=examples(80))
 @given(pooled(throughput_problems()), st.integers(1, 400))
 def test_more_compute_never_lowers_the_best_bound(problem: Problem, more: int) -> None:
-    one, other = decided(problem, "kairos"), decided(with_compute(problem, more), "kairos")
+    one, other = decided(problem, "kairos"), decided(with_gpus(problem, more), "kairos")
     assert one.feasible <= other.feasible
     if one.feasible:
         # The best; of several that are nearly as good Kairos takes the one nearest to the others.
@@ -91,7 +88,7 @@ def test_more_compute_never_lowers_the_best_bound(problem: Problem, more: int) -
 @given(pooled(cost_problems()), st.integers(1, 400))
 def test_more_compute_never_costs_more(problem: Problem, more: int) -> None:
     problem = replace(problem, launch_weight=0.0)
-    one, other = decided(problem, "ilp"), decided(with_compute(problem, more), "ilp")
+    one, other = decided(problem, "ilp"), decided(with_gpus(problem, more), "ilp")
     assert one.feasible <= other.feasible
     if one.feasible:
         assert other.cost <= one.cost
@@ -100,7 +97,7 @@ def test_more_compute_never_costs_more(problem: Problem, more: int) -> None:
 @settings(deadline=None, max_examples=examples(80))
 @given(flow_problems() | flow_cost_problems(), st.integers(1, 400))
 def test_more_compute_never_lowers_the_ceiling_nor_lifts_the_floor(problem: Problem, more: int) -> None:
-    one, other = decided(problem, "flow"), decided(with_compute(problem, more), "flow")
+    one, other = decided(problem, "flow"), decided(with_gpus(problem, more), "flow")
     assert one.feasible <= other.feasible
     if one.ceiling_qps is not None and other.ceiling_qps is not None:
         assert other.ceiling_qps >= one.ceiling_qps * (1 - 1e-6)
@@ -110,7 +107,7 @@ def test_more_compute_never_lowers_the_ceiling_nor_lifts_the_floor(problem: Prob
 
 @settings(deadline=None, max_examples=examples(100))
 @given(pooled(throughput_problems()) | pooled(cost_problems()) | flow_problems() | flow_cost_problems(), st.data())
-def test_no_plan_takes_more_compute_than_is_free(problem: Problem, data: st.DataObject) -> None:
+def test_no_plan_takes_more_gpus_than_have_a_place(problem: Problem, data: st.DataObject) -> None:
     planners = BY_COST if problem.objective == "MinCost" else BY_THROUGHPUT
     made = decided(problem, data.draw(st.sampled_from((*planners, "flow"))))
     assert made.reason != "PlannerFailed", made.message
@@ -118,5 +115,5 @@ def test_no_plan_takes_more_compute_than_is_free(problem: Problem, data: st.Data
         assert violations(problem, made) == ()
         new = [(o, max(count - o.running, 0)) for o, (_, count) in zip(problem.types, made.counts, strict=True)]
         for pool in problem.pools:
-            taken = sum(o.demand.gpu_compute * count for o, count in new if o.pool == pool.name)
-            assert taken <= pool.free.gpu_compute
+            taken = sum(o.demand.gpus * count for o, count in new if o.pool == pool.name)
+            assert taken <= pool.free.gpus

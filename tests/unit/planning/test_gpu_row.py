@@ -1,4 +1,4 @@
-"""Where compute is what a pool is short of, no planner plans more instances than it has compute for."""
+"""Where a pool is short of GPUs, no planner plans more instances than find a place on them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import Reason
-from hetserve.base.units import MiB, Percent
+from hetserve.base.units import MiB
 from hetserve.planning import Plan, Pool, Problem, ResourceAmounts, TypeOption, plan
 from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.search.leading import fits
 from testing.planning import line, min_cost, option, problem
 
-HALF = ResourceAmounts(gpu_memory=MiB(3072), gpu_compute=Percent(50))
-ROOM = ResourceAmounts(gpu_memory=MiB(100_000), gpu_compute=Percent(170))
+ONE = ResourceAmounts(gpu_memory=MiB(3072), gpus=1)
+ROOM = ResourceAmounts(gpu_memory=MiB(100_000), gpus=3)
 POOLS = (Pool("t4", ROOM),)
 
 
 def shared(running: int = 0, **fields: Any) -> TypeOption:
-    return dataclasses.replace(option("t4", "0.1", line(40), demand=HALF, pool="t4", running=running), **fields)
+    return dataclasses.replace(option("t4", "0.1", line(40), demand=ONE, pool="t4", running=running), **fields)
 
 
 def most(running: int = 0) -> Problem:
@@ -39,7 +39,7 @@ def answer(asked: Problem, planner: str) -> Plan:
 
 @pytest.mark.parametrize("planner", ["flow", "kairos", "homogeneous", "exhaustive"])
 @pytest.mark.parametrize("running", [0, 2])
-def test_most_throughput_takes_what_compute_is_free_beside_what_runs(planner: str, running: int) -> None:
+def test_most_throughput_takes_the_gpus_that_have_a_place_beside_what_runs(planner: str, running: int) -> None:
     made = answer(most(running), planner)
     assert made.feasible, made.message
     assert made.reason != Reason.PLANNER_FAILED
@@ -47,7 +47,7 @@ def test_most_throughput_takes_what_compute_is_free_beside_what_runs(planner: st
 
 
 @pytest.mark.parametrize("planner", ["flow", "ilp", "greedy"])
-def test_least_cost_fills_the_compute_that_is_free_and_goes_to_another_type(planner: str) -> None:
+def test_least_cost_fills_the_gpus_that_have_a_place_and_goes_to_another_type(planner: str) -> None:
     made = answer(least(100), planner)
     assert made.feasible, made.message
     counts = dict(made.counts)
@@ -56,31 +56,31 @@ def test_least_cost_fills_the_compute_that_is_free_and_goes_to_another_type(plan
 
 
 @pytest.mark.parametrize("planner", ["flow", "ilp", "greedy"])
-def test_what_runs_takes_no_compute_anew(planner: str) -> None:
+def test_what_runs_takes_no_place_anew(planner: str) -> None:
     made = answer(least(50, running=4), planner)
     assert made.feasible, made.message
     assert dict(made.counts)["v100"] == 0
 
 
-def test_counts_beyond_the_compute_are_never_tried() -> None:
+def test_counts_beyond_the_gpus_are_never_tried() -> None:
     table = class_table(most(running=1))
     assert [fits(table, (count,)) for count in (0, 1, 4, 5)] == [True, True, True, False]
 
 
-def test_an_instance_that_declares_no_compute_takes_none() -> None:
-    undeclared = dataclasses.replace(HALF, gpu_compute=Percent(0))
-    asked = problem([shared(demand=undeclared)], pools=POOLS, budget="1")
+def test_instances_that_may_share_a_gpu_take_no_place() -> None:
+    copies = dataclasses.replace(ONE, gpus=0)
+    asked = problem([shared(demand=copies)], pools=POOLS, budget="1")
     assert dict(answer(asked, "kairos").counts)["t4"] == 10
 
 
-def test_least_instances_that_compute_has_no_room_for_are_named() -> None:
+def test_least_instances_that_gpus_have_no_place_for_are_named() -> None:
     made = plan(problem([shared(min_instances=4)], pools=POOLS), "kairos")
     assert made.reason == Reason.CAPACITY_TOO_LOW
-    assert "(4xt4) take 200 percent of GPU compute more, 170 are free" in made.message
+    assert "(4xt4) take 4 places of GPUs more, 3 are free" in made.message
 
 
-def test_a_base_that_does_not_fit_is_named_with_its_compute() -> None:
-    none = (Pool("t4", ResourceAmounts(gpu_memory=MiB(100_000), gpu_compute=Percent(40))),)
+def test_a_base_that_does_not_fit_is_named_with_its_places() -> None:
+    none = (Pool("t4", ResourceAmounts(gpu_memory=MiB(100_000), gpus=0)),)
     made = plan(problem([shared()], pools=none), "kairos")
     assert made.reason == Reason.CAPACITY_TOO_LOW
-    assert "not even one t4, which takes 0 millicores, 0 MiB, 3072 MiB of GPU memory and 50 % of a GPU" in made.message
+    assert "3072 MiB of GPU memory and a place on 1 GPUs" in made.message

@@ -1,0 +1,141 @@
+"""Plans that book percent of compute, as the version before counting by pairs recorded them: kept until they change."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from sharing_scene import (
+    BY_PERCENT,
+    COMPUTE,
+    DEPLOYMENT,
+    MEMORY,
+    PROFILE,
+    SERVICE,
+    annotated,
+    asked,
+    counts,
+    left_by_the_version_before,
+    measure,
+    on_terms,
+    pods,
+    terms,
+)
+from testing.cluster import gpu_pod
+from testing.operator import SimulatedOperator
+from testing.scenes import GPU_TYPE
+
+Json = dict[str, Any]
+BY_40_PERCENT = {MEMORY: "6144", COMPUTE: "40"}
+
+
+def booked(compute: int = 40) -> Json:
+    return {"instanceType": GPU_TYPE, "count": 2, "sharing": "Shared", "gpuCompute": compute}
+
+
+async def upgraded() -> SimulatedOperator:
+    sim = left_by_the_version_before(BY_PERCENT)
+    await sim.converge()
+    return sim
+
+
+@pytest.mark.parametrize("sigma", [1_250_000, 1_750_000, 3_000_000])
+async def test_an_upgrade_changes_neither_plan_nor_deployment_nor_pod(sigma: int) -> None:
+    sim = left_by_the_version_before(BY_PERCENT)
+    sim.settings = sim.settings.__class__(max_slowdown=sigma)  # type: ignore[arg-type]
+    sim.restart()
+    before, plan, there = copy.deepcopy(sim.api.objects[DEPLOYMENT]), sim.service()["status"]["plan"], pods(sim)
+    assert plan["counts"] == [booked()], "not as before, so this shows nothing"
+    await sim.converge()
+    assert (sim.api.objects[DEPLOYMENT], sim.service()["status"]["plan"], pods(sim)) == (before, plan, there)
+    assert sim.condition("Ready")["status"] == "True"
+    assert {path.split("/")[-1] for _, path in sim.api.writes if "/events" not in path} <= {"status"}
+
+
+async def test_a_plan_whose_counts_change_shares_on_terms() -> None:
+    sim = await upgraded()
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.5"))
+    await sim.converge()
+    assert counts(sim) == [on_terms("0.5", 3)]
+    assert annotated(sim) == terms("0.5")
+    assert len(pods(sim)) == 3
+
+
+async def test_a_smaller_share_changes_no_template() -> None:
+    sim = await upgraded()
+    there = pods(sim)
+    measure(sim, "0.2")
+    await sim.converge()
+    assert (counts(sim), asked(sim), pods(sim)) == ([booked()], BY_40_PERCENT, there)
+    sim.restart()
+    await sim.converge()
+    assert (counts(sim), asked(sim), pods(sim)) == ([booked()], BY_40_PERCENT, there)
+
+
+async def test_a_share_beyond_the_booking_makes_instances_share_on_terms() -> None:
+    sim = await upgraded()
+    measure(sim, "0.8")
+    await sim.converge()
+    assert (counts(sim), annotated(sim)) == ([on_terms("0.8")], terms("0.8"))
+
+
+async def test_instances_keep_their_percent_where_a_profile_loses_its_measurement() -> None:
+    sim = await upgraded()
+    there = pods(sim)
+    sim.edit(PROFILE, lambda profile: [profile["spec"].pop(key) for key in ("computeShare", "sharingMode")])
+    await sim.converge()
+    assert (counts(sim), asked(sim), pods(sim)) == ([booked()], BY_40_PERCENT, there)
+    assert sim.condition("SharingUnmeasured")["reason"] == "BookingsKept"
+    measure(sim, "0.5")
+    await sim.converge()
+    assert (counts(sim), pods(sim)) == ([booked()], there)
+
+
+async def test_a_booking_that_somebody_made_smaller_in_the_record_is_made_right() -> None:
+    sim = await upgraded()
+    there = pods(sim)
+    sim.edit(SERVICE, lambda s: s["status"]["plan"]["counts"][0].update(gpuCompute=5))
+    await sim.converge()
+    assert (counts(sim), asked(sim), pods(sim)) == ([booked()], BY_40_PERCENT, there)
+
+
+async def test_what_runs_stays_where_instances_of_the_other_kind_find_no_place() -> None:
+    """Every GPU has a pod that books percent: beside it nobody shares on terms."""
+    sim = await upgraded()
+    for number in range(3, 6):
+        sim.api.remove(f"/api/v1/nodes/g{number}")
+    for number in range(3):
+        raw = gpu_pod(
+            f"other-{number}", model="other", compute=60, memory_mib=1024, node=f"g{number}", gpu="0", phase="Running"
+        )
+        sim.api.put(f"/api/v1/namespaces/default/pods/other-{number}", {"apiVersion": "v1", "kind": "Pod", **raw})
+    await sim.converge()
+    there = pods(sim)
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.5"))
+    await sim.converge()
+    assert (asked(sim), pods(sim)) == (BY_40_PERCENT, there)
+    assert sim.condition("Feasible")["reason"] == "CapacityTooLow"
+    assert "what runs stays" in sim.condition("Feasible")["message"]
+    for number in range(3):
+        sim.api.remove(f"/api/v1/namespaces/default/pods/other-{number}")
+    await sim.converge()
+    assert counts(sim) == [on_terms("0.5", 3)]
+    assert sim.condition("Ready")["status"] == "True"
+
+
+async def test_the_other_way_round_nothing_is_rolled_before_an_older_extender_is_gone() -> None:
+    """After a rollback of the extender alone: the plan in force is followed, on GPUs that each instance holds whole."""
+    sim = await upgraded()
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.5"))
+    await sim.converge()
+    there = pods(sim)
+    sim.cluster.counts_pairs = False
+    sim.restart()
+    await sim.converge()
+    assert (counts(sim), pods(sim)) == ([on_terms("0.5", 3)], there)
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.8"))
+    await sim.converge()
+    assert sim.condition("Planned")["reason"] == "ComputeNotBooked"
+    assert (counts(sim), pods(sim)) == ([on_terms("0.5", 3)], there)
