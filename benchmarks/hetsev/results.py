@@ -20,7 +20,7 @@ KEPT: Final = Kept("hetsev", "hetsev.parts")
 OURS: Final = ("hetserve", "hetserve-count")
 PLACED: Final = tuple(f"hetserve-{name}" for name in ("WorstFit", "BestFit") if name != DEFAULT_POLICY)
 """`hetserve-count` under the placement policies that are not the default."""
-CONTROLLERS: Final = (*RIVALS, *OURS)
+CONTROLLERS: Final = (*RIVALS, OURS[0])
 Goals = Iterable[tuple[str, str, str, bool | None]]
 Of = Callable[[Json], float]
 

@@ -39,7 +39,7 @@ _STEPS: Final = (
 
 
 def measure(scale: Scale) -> Json:
-    return played("cost", scale, (), PLACED) | {"quick": scale.quick}
+    return played("cost", scale, (), (OURS[1], *PLACED)) | {"quick": scale.quick}
 
 
 def describe(data: Json) -> str:

@@ -29,13 +29,13 @@ class Rival:
 
 
 def _programs(by_count: bool) -> tuple[exclusive.Setting, ...]:
-    grid = product((0.8, 0.9, 0.7, 0.6), (4, 1))
+    grid = product((0.8, 0.7, 0.9, 0.95, 1.0), (4, 1))
     return tuple(exclusive.Setting(saturation, steps, by_count) for saturation, steps in grid)
 
 
 _AUTOSCALERS: Final = tuple(
     kubernetes.Setting(target, window, by_use)
-    for by_use, window, target in product((True, False), (300.0, 60.0), (0.7, 0.4, 0.5, 0.6, 0.8))
+    for by_use, window, target in product((True, False), (300.0, 60.0), (0.7, 0.5, 0.6, 0.8, 0.9, 1.0))
 )
 _PUBLISHED: Final = tuple(
     published.Setting(patience, cool_down) for patience, cool_down in product((30.0, 15.0, 0.0), (120.0, 300.0))

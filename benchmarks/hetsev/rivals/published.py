@@ -121,10 +121,20 @@ class Published:
         self._saturated[name] = min(self._saturated[name], seen.now) if saturated else math.inf
         self._calm[name] = min(self._calm[name], seen.now) if calm else math.inf
         if began or seen.now >= self._saturated[name] + self._setting.patience:
-            self._set(name, model.types, scale_out(model, model.needed).counts)
+            self._set(name, model.types, self._grown(name, counts, scale_out(model, model.needed).counts))
         elif seen.now >= self._calm[name] + self._setting.cool_down:
             i = next(i for i, count in enumerate(counts) if fewer[i] < count)
             self._set(name, model.types, tuple(count - (i == k) for k, count in enumerate(counts)))
+
+    def _grown(self, service: str, counts: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+        """What is wanted beyond the counts, within the limit: no instance makes room for one of a faster type."""
+        most, grown = self._most_of(service), list[int]()
+        room = math.inf if most is None else most - sum(counts)
+        for count, other in zip(counts, wanted, strict=True):
+            more = min(max(other - count, 0), room)
+            grown.append(count + int(more))
+            room -= more
+        return tuple(grown)
 
     def _set(self, service: str, types: tuple[TypeOption, ...], counts: tuple[int, ...]) -> None:
         for option, count in zip(types, counts, strict=True):

@@ -140,6 +140,17 @@ def test_hetsev_stops_one_instance_at_a_time_after_its_cool_down() -> None:
     assert stops == [0, 0, 0, 0, 1, 0, 0, 0, 0, 1]
 
 
+def test_hetsev_swaps_nothing_for_a_faster_type_where_no_more_instances_may_be() -> None:
+    where = scene(1.0, 1.0, most=4)
+    ours = published.Published(where, published.Setting(patience=0.0))
+    load, high = {"resnet50": 60.0, "transformer": 0.1}, {"resnet50": 900.0, "transformer": 0.1}
+    here = after(ours.decide(seen(where, -60.0, load)), now=-30.0)
+    decided = ours.decide(seen(where, 0.0, high, *here))
+
+    assert sorted(one.type for one in here) == ["t4"] * 4
+    assert (decided.start, decided.stop) == ((), ())
+
+
 def test_round_robin_goes_to_the_next_instance_whether_it_is_idle_or_not() -> None:
     dispatcher = Dispatcher(service_of(scene(1.0, 1.0), "resnet50", round_robin()))
     for number in range(2):
