@@ -14,7 +14,7 @@ from benchmarks.hetsev.policy import Decided, InstanceSeen, Seen, ServiceSeen
 from benchmarks.hetsev.rivals import exclusive, kubernetes, published
 from benchmarks.hetsev.rivals.clairvoyant import bound, busy_sets
 from benchmarks.hetsev.rivals.kinds import RIVALS, VARIANTS
-from benchmarks.hetsev.rivals.pods import ANY_TYPE, Deployments, WholeGpus
+from benchmarks.hetsev.rivals.pods import ANY_TYPE, Deployments, Room, WholeGpus
 from benchmarks.hetsev.rivals.round_robin import round_robin
 from benchmarks.hetsev.scene import Scene, Workload
 
@@ -81,7 +81,7 @@ def test_kubernetes_gives_each_instance_a_gpu_of_a_random_type() -> None:
     started = kubernetes.Kubernetes(where).decide(seen(where, -60.0, dict.fromkeys(MODELS, 0.0))).start
 
     assert len({one.gpu for one in started}) == len(started)
-    room = {"v100-0/0": [], "t4-0/0": []}
+    room: Room = {"v100-0/0": [], "t4-0/0": []}
     draws = {WholeGpus(replace(where, seed=k), "x")((MODELS[0], ANY_TYPE), room) for k in range(20)}
     assert draws == {"v100-0/0", "t4-0/0"}
 
@@ -116,7 +116,8 @@ def test_hetsev_scales_out_only_after_some_time_of_saturation_and_to_the_cheapes
 
 def test_hetsev_never_puts_a_model_twice_on_a_gpu_and_prefers_idle_ones() -> None:
     where = scene(1.0, 1.0)
-    choose, room = published.SharedGpus(where), {gpu.name: [] for gpu in where.gpus}
+    choose = published.SharedGpus(where)
+    room: Room = {gpu.name: [] for gpu in where.gpus}
     room |= {gpu.name: ["transformer"] for gpu in where.gpus if gpu.type == "t4" and gpu.name != "t4-3/1"}
 
     assert choose(("resnet50", "t4"), room) == "t4-3/1"
