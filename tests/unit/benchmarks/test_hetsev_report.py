@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks.hetsev import results
 from benchmarks.hetsev.controllers import CONTROLLERS
 from benchmarks.hetsev.intervals import estimate, ratio
 from benchmarks.hetsev.parts import ablation, cost, production, sensitivity, settings
+from benchmarks.hetsev.results import CONTROLLERS as COMPARED
 from benchmarks.hetsev.results import by_controller, comparison
 from benchmarks.hetsev.rivals.kinds import RIVALS, VARIANTS
 from benchmarks.hetsev.runs import BOUND, Result, Run, World, controller_of, result_of
@@ -48,7 +48,7 @@ def test_up_to_is_the_greatest_ratio_of_two_minutes() -> None:
 
 
 def test_every_controller_that_a_part_names_exists() -> None:
-    named = {*ablation._TAKEN, *ablation._ADDED, *sensitivity._PLAYED, *results.CONTROLLERS, *production.SHOWN}
+    named = {*ablation._TAKEN, *ablation._ADDED, *sensitivity._PLAYED, *COMPARED, *production.SHOWN}
     known = {*RIVALS, *VARIANTS, *CONTROLLERS}
 
     assert named <= known
