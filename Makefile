@@ -191,6 +191,10 @@ bench-superserve: setup ## Measure SuperServe's figures and our policy beside th
 bench-sharing: setup ## Measure what holds together on shared GPUs and write docs/results/sharing.md (FLAGS=traps: that part; ten minutes on two cores)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.sharing $(FLAGS)
 
+.PHONY: bench-hetsev
+bench-hetsev: setup kernels ## Play HetSev's sections 6.1 to 6.3 with its rivals and write docs/results/hetsev.md (FLAGS="cost ablation": these parts; --quick; half an hour on two cores)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.hetsev $(FLAGS)
+
 .PHONY: bench-scaling
 bench-scaling: setup ## Measure what following a load is worth and write docs/results/scaling.md (FLAGS=worth: that part; a quarter of an hour on two cores)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.scaling $(FLAGS)

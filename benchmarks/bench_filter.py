@@ -1,5 +1,8 @@
 """Own time of a filter decision beside a plain loop over the GPUs; every policy, several GPUs, refusals, mode score.
 
+Last, how pods share: by memory alone, by a percentage of compute, on terms that are counted by pairs. Each is placed,
+reserved, and ends once twenty others have come.
+
 Run: .venv/bin/python -m benchmarks.bench_filter
 """
 
@@ -9,10 +12,13 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
-from hetserve.base.units import MiB, Seconds
+from hetserve.base.units import MiB, Millionths, Percent, Seconds
+from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.placement.decision.decide import decide, feasible, scores
+from hetserve.placement.ledger.bookings import LedgerError
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
@@ -118,6 +124,68 @@ def variants(ledger: Ledger, names: list[str]) -> dict[str, Call]:
     return found
 
 
+Shares = Callable[[GpuRequest], GpuRequest]
+
+
+def on_terms(rng: random.Random) -> Shares:
+    """Terms of each model that names all others, as measured pairs do."""
+    models = [f"m{number}" for number in range(MODELS)]
+
+    def some(least: int, most: int) -> Millionths:
+        return Millionths(rng.randrange(least, most))
+
+    terms = {
+        model: SharingTerms(
+            some(400_000, 600_000),
+            Millionths(1_750_000),
+            Millionths(700_000),
+            tuple((other, some(30_000, 600_000)) for other in sorted(models)),
+        )
+        for model in models
+    }
+    return lambda request: replace(request, compute=Percent(100), sharing=terms[str(request.model)])
+
+
+def shared(nodes: int, shares: Shares, rng: random.Random) -> Call:
+    """The life of a pod in a cluster that holds two tenants a GPU where they fit."""
+    ledger, live = Ledger(), list[str]()
+    for number in range(nodes):
+        gpus = tuple(Gpu(str(i), "V100", MiB(GPU_MIB)) for i in range(GPUS_PER_NODE))
+        ledger.put_node(NodeInventory(f"node-{number:04d}", f"uid-{number}", gpus))
+    names = tuple(ledger.inventories())
+    for place in list(ledger.index.row):
+        for model in rng.sample(range(MODELS), 2):
+            with suppress(LedgerError):
+                ledger.reserve(shares(a_request(f"{place}-{model}", f"m{model}", 8192)), [place], Seconds(1e9))
+
+    def call(request: GpuRequest) -> None:
+        asking = shares(replace(request, uid=f"{request.uid}-{len(live)}"))
+        if (chosen := decide(ledger.index, asking, names).chosen) is not None:
+            ledger.reserve(asking, chosen.places, Seconds(1e9))
+        live.append(asking.uid)
+        if len(live) > MODELS:
+            ledger.release(live[-MODELS])
+
+    return call
+
+
+def how_pods_share(nodes: int, rng: random.Random) -> None:
+    calls = {
+        "by memory": shared(nodes, lambda request: request, rng),
+        "by percent": shared(nodes, lambda request: replace(request, compute=Percent(30)), rng),
+        "on terms": shared(nodes, on_terms(rng), rng),
+    }
+    requests = requests_of(rng)
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(ROUNDS):
+        for name, call in calls.items():
+            taken[name] += microseconds(call, requests)
+    for name, values in taken.items():
+        print(
+            f"{nodes * GPUS_PER_NODE:5d} GPUs, {name:10s} {statistics.median(values):6.0f} us (p99 {p99(values):6.0f})"
+        )
+
+
 def main() -> None:
     print(f"filter, {GPUS_PER_NODE} GPUs a node, medians of {ROUNDS} interleaved rounds of {PODS} pods")
     for nodes in (50, 500, LARGEST):
@@ -134,6 +202,9 @@ def main() -> None:
     for name, values in taken.items():
         verdict = "" if p99(values) < GOAL_US else "  above the goal"
         print(f"{name:28s} {statistics.median(values):6.0f} us (p99 {p99(values):6.0f}){verdict}")
+    print("a pod is placed, reserved and, later, ends")
+    for nodes in (LARGEST // GPUS_PER_NODE, LARGEST):
+        how_pods_share(nodes, random.Random(nodes))  # noqa: S311
 
 
 if __name__ == "__main__":

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 from benchmarks.hetsev.clients import Senders
 from benchmarks.hetsev.gauges import busy_seconds, gpu_use
 from benchmarks.hetsev.played import Instance, Played, Queries
-from benchmarks.hetsev.policy import STEP, Controller, Decided, InstanceSeen, Seen, ServiceSeen, Start
+from benchmarks.hetsev.policy import (
+    STEP,
+    Controller,
+    Decided,
+    ExpectsSlower,
+    InstanceSeen,
+    Seen,
+    ServiceSeen,
+    Start,
+)
 from benchmarks.hetsev.scene import Scene
 
 from hetserve.dispatch import Policy
@@ -26,27 +37,29 @@ _TAIL: Final = 30.0
 """Seconds played beyond the end, so that what was sent before can be answered."""
 
 
-def service_of(scene: Scene, model: str, policy: Policy) -> Service:
-    """A model as the engine serves it: in whole batches, on every GPU type."""
+def service_of(
+    scene: Scene, model: str, policy: Policy, expected: Mapping[str, float] = MappingProxyType({})
+) -> Service:
+    """A model as the engine serves it: in whole batches, on every GPU type. expected: as of `Service`."""
     assumed = scene.assumed
     spec, spread = assumed.models[model], Spread.of_variation(assumed.variation)
     profiles = {
         name: TableProfile((spec.batch,), (latency,), (spread,), spec.batch) for name, latency in spec.latency.items()
     }
     use = ComputeUse(spec.share, {other: assumed.coefficient(model, other) for other in scene.models})
-    return Service(model, System.of(profiles, (spec.batch,), spec.slo), policy, dict.fromkeys(profiles, use))
+    return Service(model, System.of(profiles, (spec.batch,), spec.slo), policy, dict.fromkeys(profiles, use), expected)
 
 
 class Cluster:
     """The state of a scene. Times are the workload's, in seconds; the session's begin at 0."""
 
-    def __init__(self, scene: Scene, policy: Policy) -> None:
+    def __init__(self, scene: Scene, policy: Policy, expected: Mapping[str, float] = MappingProxyType({})) -> None:
         self.scene, self.now = scene, scene.workload.begin
         self.instances: list[Instance] = []
         self._here: dict[int, Instance] = {}
         """Those that hold memory, by id."""
         self._gpus = {gpu.name: k for k, gpu in enumerate(scene.gpus)}
-        self.session = Session([service_of(scene, model, policy) for model in scene.models])
+        self.session = Session([service_of(scene, model, policy, expected) for model in scene.models])
         self._senders = Senders(scene, self.session)
         self._numbers: list[Instance] = []
         """By the session's number."""
@@ -217,7 +230,8 @@ def _recent(queries: Queries, percentile: float) -> tuple[float, float]:
 
 def play(scene: Scene, controller: Controller) -> Played:
     """What becomes of a scene under a controller. Raises ValueError for decisions that no cluster could follow."""
-    cluster, end = Cluster(scene, controller.dispatch), scene.workload.end + _TAIL
+    expected = controller.expected if isinstance(controller, ExpectsSlower) else {}
+    cluster, end = Cluster(scene, controller.dispatch, expected), scene.workload.end + _TAIL
     begin, looks, steps = cluster.now, 0, 0
     while cluster.now < end:
         if cluster.now >= begin + steps * STEP:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from hetserve.base.units import MiB
 from hetserve.dispatch import Policy
@@ -112,3 +112,10 @@ class Controller(Protocol):
     def decide(self, seen: Seen) -> Decided:
         """What starts and stops now."""
         ...
+
+
+@runtime_checkable
+class ExpectsSlower(Protocol):
+    """A controller whose dispatcher counts on slower service. expected: {type: factor}, as of an engine's service."""
+
+    expected: Mapping[str, float]

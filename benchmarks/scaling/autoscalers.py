@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from benchmarks.horizontal import WINDOW
 from benchmarks.reporting import Json
-from benchmarks.scaling.rivals import WINDOW, HorizontalPodAutoscaler, targets
+from benchmarks.scaling.rivals import HorizontalPodAutoscaler, targets
 
 from hetserve.base.units import QPS
 from hetserve.planning import Problem

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections import deque
+import sys
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
+from benchmarks.horizontal import WINDOW, Behavior, by_value
 
 from hetserve.base.units import QPS
 from hetserve.demand.observed import Demand
@@ -21,8 +21,6 @@ from hetserve.scaling.plans.counts import cost_of
 from hetserve.scaling.plans.problems import free_problem, up_to_grid
 from hetserve.scaling.replay.fleet import Fleet
 
-WINDOW: Final = 300.0
-"""Seconds of `behavior.scaleDown.stabilizationWindowSeconds`, by default."""
 _HOUR: Final = 3600.0
 
 
@@ -53,31 +51,21 @@ def _cheapest(problem: Problem, rules: ScalingRules, rate: float, ask: Ask) -> C
 class HorizontalPodAutoscaler:
     """autoscaling/v2 on one type, by the queries/s of each instance; but for the window, `behavior` is the default.
 
-    target: queries/s of an instance. Tolerance 10 %; up at once by at most four or as many again in 15 s; down to the
-    largest recommendation of `window` seconds.
+    target: queries/s of an instance. window: for scaling down [s].
     """
 
     def __init__(self, problem: Problem, name: str, target: QPS, window: float = WINDOW) -> None:
         self._names = [option.name for option in problem.types]
-        self._name, self._target, self._window = name, target, window
+        self._name, self._target = name, target
+        self._behavior = Behavior(window, sys.maxsize)
         self._replicas = 0
-        self._recommended: deque[tuple[float, int]] = deque()
 
     def __call__(self, demand: Demand, now: float, _: Fleet) -> Counts | None:
         latest = demand.latest
         if latest is None:
             return None if not self._replicas else self._counts()
-        wanted = max(math.ceil(latest.qps / self._target - 1e-9), 1)
-        if self._replicas and abs(latest.qps / (self._replicas * self._target) - 1) <= 0.1:
-            wanted = self._replicas
-        self._recommended.append((now, wanted))
-        while self._recommended[0][0] < now - self._window:
-            self._recommended.popleft()
-        if wanted < self._replicas:
-            wanted = min(max(n for _, n in self._recommended), self._replicas)
-        elif self._replicas:
-            wanted = min(wanted, max(2 * self._replicas, self._replicas + 4))
-        self._replicas = wanted
+        wanted = by_value(latest.qps, self._target, self._replicas)
+        self._replicas = self._behavior(now, wanted, self._replicas)
         return self._counts()
 
     def _counts(self) -> Counts:

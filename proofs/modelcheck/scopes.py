@@ -28,6 +28,13 @@ REST: Final = PodSpec(40, "other", resources=(("hetserve.io/gpu-compute", "40"),
 """Fits beside HALF in memory and compute, and never beside OTHER, which declares none."""
 RIVAL: Final = PodSpec(40, "rival", resources=(("hetserve.io/gpu-compute", "60"),), annotations=PACKED)
 """Fits beside HALF in memory only."""
+ALL_COMPUTE: Final = (("hetserve.io/gpu-compute", "100"),)
+HALF_SHARE: Final = '{"share":"0.5","tolerance":"1.75","factors":{"*":"%s","other":"1.1"}}'
+FRIEND: Final = PodSpec(40, "m", ALL_COMPUTE, (*PACKED, ("hetserve.io/gpu-sharing", HALF_SHARE % "3")))
+"""On terms: tolerated by GUEST alone, whose pair was measured."""
+GUEST: Final = PodSpec(40, "other", ALL_COMPUTE, (*PACKED, ("hetserve.io/gpu-sharing", HALF_SHARE % "1.2")))
+FOE: Final = PodSpec(40, "foe", ALL_COMPUTE, (*PACKED, ("hetserve.io/gpu-sharing", HALF_SHARE % "1.2")))
+"""Fits beside GUEST, and not beside FRIEND, which slows it down too much."""
 ROLLED: Final = PodSpec(60, "m", deployment="d")
 """Of a Deployment that rolls: the next one gets the place of the one that goes."""
 ROLLED_WHOLE: Final = PodSpec(0, "m", resources=(("hetserve.io/gpu", "1"),), deployment="d")
@@ -68,6 +75,8 @@ QUICK: Final[tuple[Scope, ...]] = (
     Scope("a whole GPU and a pair, any fault or edit", Shape((WHOLE, PAIR), ONE_NODE), EDITED, 1),
     Scope("2 pods, 1 GPU and compute for one, any fault or edit", Shape((HALF, RIVAL), {"n0": 1}), EDITED, 1),
     Scope("1 GPU, compute beside none declared, any fault or edit", Shape((REST, OTHER), {"n0": 1}), EDITED, 1),
+    Scope("1 GPU, on terms and too much slowdown, any fault or edit", Shape((FRIEND, FOE), {"n0": 1}), EDITED, 1),
+    Scope("1 GPU, on terms beside a percentage, any fault or edit", Shape((GUEST, REST), {"n0": 1}), EDITED, 1),
     Scope("2 processes, 1 GPU, a lapse and an end", ONE_GPU, {**LAPSE, **END}, 0, processes=2, retires=True),
     Scope(
         "2 processes, 1 pod, a release and a lost answer", ONE_POD, {**RELEASE, **LOST}, 1, processes=2, retires=True
@@ -75,7 +84,7 @@ QUICK: Final[tuple[Scope, ...]] = (
     Scope("2 processes, 1 pod, two ends and a start", ONE_POD, ENDS, 1, processes=2, retires=True),
     Scope("2 processes, 1 pod, two changes and a restart", ONE_POD, BACK, 1, processes=2, retires=True),
 )
-"""Of every test run: six seconds of processor time."""
+"""Of every test run: eight seconds of processor time."""
 
 SCOPES: Final[tuple[Scope, ...]] = (
     *QUICK,
@@ -98,6 +107,10 @@ SCOPES: Final[tuple[Scope, ...]] = (
     Scope("2 pods that share memory and not compute, any fault or edit", Shape((HALF, RIVAL), ONE_NODE), EDITED, 1),
     Scope("compute beside none declared, any fault or edit", Shape((REST, OTHER), ONE_NODE), EDITED, 1),
     Scope("two that share compute and one more, a fault", Shape((HALF, REST, RIVAL), {"n0": 1}), UNSURE, 1),
+    Scope("2 pods on terms that tolerate each other, any fault or edit", Shape((FRIEND, GUEST), ONE_NODE), EDITED, 1),
+    Scope(
+        "3 pods on terms, all but two tolerate each other, a fault", Shape((FRIEND, GUEST, FOE), ONE_NODE), UNSURE, 1
+    ),
     Scope("2 processes, 1 GPU, a fault beside the change", ONE_GPU, FAILOVER, 1, processes=2),
     Scope("2 processes, 2 GPUs, any fault beside the change", TWO_GPUS, {**ALL, **CHANGE}, 1, 2, retires=True),
     Scope("2 processes, 3 pods, a fault beside the change", THREE, FAILOVER, 1, processes=2, retires=True),

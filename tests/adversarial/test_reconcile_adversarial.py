@@ -46,8 +46,8 @@ async def test_two_services_after_the_same_gpus_come_to_rest() -> None:
 
 
 def sharer(name: str) -> list[Json]:
-    """A service that books 40 % of a GPU's compute for one instance, with its profile."""
-    overrides = {"spec.model": name, "spec.gpuMemory": "2Gi", **MEASURED}
+    """A service whose one instance uses .7 of a GPU's compute, so that two share one and three do not."""
+    overrides = {"spec.model": name, "spec.gpuMemory": "2Gi", **MEASURED, "spec.computeShare": "0.7"}
     wish = {"spec.instanceTypes": {"names": [GPU_TYPE]}, "spec.budget.hourly": "0.1", "spec.planner": "kairos"}
     return [model_profile(f"{name}-gpu", overrides), service(name, wish)]
 

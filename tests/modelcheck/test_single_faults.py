@@ -9,7 +9,7 @@ import pytest
 from effort import spread
 from harness import limits
 from modelcheck.explore import explore
-from modelcheck.scopes import ALONE, HALF, ONE_NODE, OTHER, REST, RIVAL, SMALL
+from modelcheck.scopes import ALONE, FOE, FRIEND, GUEST, HALF, ONE_NODE, OTHER, REST, RIVAL, SMALL
 from modelcheck.trace import story
 from modelcheck.truth import PodSpec, Scope, Shape
 from modelcheck.world import World
@@ -110,13 +110,24 @@ def test_who_declares_compute_and_who_declares_none_are_never_side_by_side() -> 
     assert finding.wrong is None, story(finding)
 
 
+def test_pods_on_terms_that_do_not_tolerate_each_other_take_turns() -> None:
+    finding = explore(Scope("too much slowdown", Shape((FRIEND, FOE), ONE_GPU), {"lose": 1, "restart": 1}, 2))
+    assert finding.wrong is None, story(finding)
+
+
+def test_who_shares_on_terms_and_who_books_a_percentage_are_never_side_by_side() -> None:
+    finding = explore(Scope("terms and percent", Shape((GUEST, REST), ONE_GPU), {"lose": 1, "restart": 1}, 2))
+    assert finding.wrong is None, story(finding)
+
+
 SIDE_BY_SIDE = {
+    "two on terms whose pair was measured": (FRIEND, GUEST),
     "two of 40 MiB and of 60 and 40 % fit one GPU": (HALF, REST),
     "two tenants' model of one name is two": (SMALL, replace(SMALL, namespace="team")),
 }
 
 
-@pytest.mark.parametrize("pods", spread(tuple(SIDE_BY_SIDE.values()), 1), ids=SIDE_BY_SIDE)
+@pytest.mark.parametrize("pods", spread(tuple(SIDE_BY_SIDE.values()), 2), ids=SIDE_BY_SIDE)
 def test_what_fits_side_by_side_by_memory_and_compute_ends_side_by_side(pods: tuple[PodSpec, ...]) -> None:
     scope = Scope("both fit", Shape(pods, ONE_GPU), {"restart": 1, "delete": 1}, 2)
     together: list[World] = []

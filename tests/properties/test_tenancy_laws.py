@@ -70,7 +70,7 @@ def test_a_booking_is_a_whole_percentage_of_one_gpu_and_service_takes_sigma_time
     assert option.profile.mean(1) == (0.010 * (sigma / ONE) if option.shares else 0.010)
 
 
-@given(measurements(), sigmas, st.integers(1, 15360))
+@given(measurements(), sigmas, st.integers(128, 15360))
 def test_an_instance_pays_at_most_a_gpu_and_as_many_as_fit_at_least_one(
     spec: dict[str, Any], sigma: int, memory: int
 ) -> None:

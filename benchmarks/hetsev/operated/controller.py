@@ -11,10 +11,15 @@ from benchmarks.hetsev.policy import Decided, Seen
 from benchmarks.hetsev.scene import Scene
 
 from hetserve.dispatch import make_policy
+from hetserve.objects.gpu_sharing import ONE
+from hetserve.planning.inputs import PlanSettings
 
 
 class Hetserve:
-    """The operator looks every second, and decides by itself when there is something to do."""
+    """The operator looks every second, and decides by itself when there is something to do.
+
+    Its router predicts times of instances that share as slow as they may become, as the product's does.
+    """
 
     interval = 1.0
 
@@ -22,7 +27,9 @@ class Hetserve:
         wishes = wishes or Wishes()
         self.name, self.shares = name, wishes.sharing == "Shared"
         self.dispatch = make_policy("hetserve")
-        self.operator = OperatorInTime(scene, wishes)
+        settings = PlanSettings()
+        self.expected = dict.fromkeys(scene.assumed.gpus, settings.max_slowdown / ONE) if self.shares else {}
+        self.operator = OperatorInTime(scene, wishes, settings)
         self._loop = asyncio.new_event_loop()
         finalize(self, self._loop.close)
 

@@ -25,19 +25,21 @@ _MIB_PER_GIB: Final = 1024
 class Wishes:
     """What a user of hetserve chooses.
 
-    price: what is paid for: GPU memory by the GiB, as in the paper, or the GPU. sharing: as spec.sharing. scaling:
-    fields of spec.scaling. placement: the extender's policy.
+    price: what an instance pays for: its memory, as in the paper, its share of the GPU, or that where GPUs of all types
+    cost the same. sharing: as spec.sharing. scaling: fields of spec.scaling. types: of GPUs that may be used; empty:
+    all. placement: policy of the installation.
     """
 
-    price: Literal["GiB", "GPU"] = "GiB"
+    price: Literal["GiB", "GPU", "Count"] = "GPU"
     sharing: Literal["Shared", "Exclusive"] = "Shared"
     scaling: Json = field(default_factory=dict)
+    types: tuple[str, ...] = ()
     placement: PolicyName = DEFAULT_POLICY
 
 
 def objects(scene: Scene, wishes: Wishes) -> list[Json]:
     """All objects that a user and an administrator create."""
-    types = [_type(scene, name, wishes) for name in scene.assumed.gpus]
+    types = [_type(scene, name, wishes) for name in wishes.types or scene.assumed.gpus]
     profiles = [_profile(scene, model, name) for model in scene.models for name in scene.assumed.gpus]
     return [*_nodes(scene), *types, *profiles, *(_service(scene, model, wishes) for model in scene.models)]
 
@@ -58,9 +60,10 @@ def _nodes(scene: Scene) -> list[Json]:
 
 def _type(scene: Scene, name: str, wishes: Wishes) -> Json:
     gpu = scene.assumed.gpus[name]
-    hourly = gpu.price_per_gib * (1 if wishes.price == "GiB" else gpu.memory_mib / _MIB_PER_GIB)
+    whole = 1.0 if wishes.price == "Count" else gpu.price_per_gib * gpu.memory_mib / _MIB_PER_GIB
+    per, hourly = ("GiB", gpu.price_per_gib) if wishes.price == "GiB" else ("GPU", whole)
     fields = {
-        "spec.price": {"hourly": f"{hourly:.6f}", "per": wishes.price},
+        "spec.price": {"hourly": f"{hourly:.6f}", "per": per},
         "spec.launchTime": f"{scene.assumed.launch:g}s",
         "spec.nodeSelector": {_TYPE: name},
         "spec.resources": {"cpu": "1", "memory": "2Gi"},

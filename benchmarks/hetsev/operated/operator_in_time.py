@@ -43,7 +43,7 @@ worked_out = lru_cache(maxsize=65536)(done)
 class OperatorInTime:
     """An operator over a cluster that holds a scene's services."""
 
-    def __init__(self, scene: Scene, wishes: Wishes, settings: PlanSettings | None = None) -> None:
+    def __init__(self, scene: Scene, wishes: Wishes, settings: PlanSettings) -> None:
         self._begin = self._now = scene.workload.begin
         self.api = FakeApiServer(statuses=STATUSES)
         for raw in objects(scene, wishes):
@@ -52,7 +52,7 @@ class OperatorInTime:
         self._prometheus = ScrapedPrometheus(NAMESPACE, {name: scene.assumed.models[name] for name in scene.models})
         self._queue = DelayQueue()
         self._plans = PlannerQueue(self.clock, lambda key: self._queue.add(key, self.clock(), urgent=True))
-        self._define(settings or PlanSettings())
+        self._define(settings)
         self._versions: dict[str, tuple[str, Json]] = {}
         self._heard = self._steps = 0
 

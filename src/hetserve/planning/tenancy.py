@@ -12,12 +12,17 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import MiB, Millionths, Percent, quantity_to_mib
 from hetserve.objects.gpu_sharing import SharingTerms
-from hetserve.profiles.sharing import BOOKED_SLOWDOWN, WHOLE, ComputeShare, NotShareableError, compute_share
+from hetserve.profiles.sharing import (
+    BOOKED_SLOWDOWN,
+    MOST_SLOWED,
+    WHOLE,
+    ComputeShare,
+    NotShareableError,
+    compute_share,
+)
 
 DEFAULT_MAX_SLOWDOWN: Final = Millionths(1_750_000)
 """Sigma of an installation that sets none."""
-WIDEST: Final = Millionths(10**12)
-"""More than any query is slowed by."""
 MEASURE: Final = "measure it: docs/how-to-measure-sharing.md"
 
 
@@ -134,7 +139,7 @@ def widest_terms(
     alone = instance_type.spec.gpu is None or instance_type.spec.price.per == "Instance"
     if alone or service.spec.sharing == "Exclusive" or spec.gpu_memory is None or measured is None or rule.by_percent:
         return None
-    return _on_terms(service, quantity_to_mib(spec.gpu_memory), measured, WIDEST)
+    return _on_terms(service, quantity_to_mib(spec.gpu_memory), measured, MOST_SLOWED)
 
 
 def _unmeasured(instance_type: InstanceType, profile: ModelProfile, memory: MiB, rule: SharingRule) -> GpuDemand:

@@ -20,6 +20,8 @@ ONE: Final = Millionths(1_000_000)
 WHOLE: Final = Percent(100)
 BOOKED_SLOWDOWN: Final = Millionths(1_250_000)
 """Sigma of recorded plans that book a percentage of a GPU's compute."""
+MOST_SLOWED: Final = Millionths(10**12)
+"""The most that terms can say."""
 STEP: Final = 5
 """Bookings are multiples of this many percent: few distinct sizes leave fewer gaps."""
 

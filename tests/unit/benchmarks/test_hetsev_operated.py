@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 from benchmarks.hetsev.assumptions import given as assumed
-from benchmarks.hetsev.cluster import play
+from benchmarks.hetsev.cluster import Cluster, play
 from benchmarks.hetsev.measures import courses, figures
 from benchmarks.hetsev.operated.controller import Hetserve
 from benchmarks.hetsev.operated.manifests import Wishes
@@ -89,3 +89,14 @@ def test_a_play_is_the_same_again() -> None:
     again = play(scene(), Hetserve(scene()))
     assert again.instances == played().instances
     assert figures(again) == figures(played())
+
+
+@pytest.mark.parametrize(("sharing", "factor"), [("Shared", 1.75), ("Exclusive", 1.0)])
+def test_queries_are_handed_out_as_if_instances_that_share_were_as_slow_as_they_may_become(
+    sharing: str, factor: float
+) -> None:
+    controller = Hetserve(scene(), wishes=Wishes(sharing=sharing))  # type: ignore[arg-type]
+    cluster = Cluster(scene(), controller.dispatch, controller.expected)
+    predicted = cluster.session.services[0].predicted.arrays.mean.ravel().tolist()
+    alone = [ASSUMED.models["resnet50"].latency[name] for name in ASSUMED.gpus]
+    assert predicted == pytest.approx([factor * latency for latency in alone])

@@ -41,6 +41,8 @@ def test_the_keys_of_both_objectives_are_those_that_the_help_names() -> None:
         assert key in text, f"{key} is not in the help"
 
 
+TIGHT = ("--max-slowdown", "1.25")
+"""One type carries each load of the samples."""
 PICTURES = {
     "the ranking, tried": (
         (RM2,),
@@ -52,7 +54,7 @@ PICTURES = {
     ),
     "the ranking by bounds": ((RM2, "--planner", "kairos"), ("upper bound (pale)", "dashed: the budget")),
     "the least cost, tried": (
-        (HETSEV, "--service", "ssd-resnet50", "--budget", "5"),
+        (HETSEV, "--service", "ssd-resnet50", "--budget", "5", *TIGHT),
         (
             "chosen: ",
             "cheapest single type: ",
@@ -62,11 +64,11 @@ PICTURES = {
         ),
     ),
     "the least cost": (
-        (HETSEV, "--service", "transformer", "--planner", "ilp", "--budget", "5"),
+        (HETSEV, "--service", "transformer", "--planner", "ilp", "--budget", "5", *TIGHT),
         ("chosen: ", "runner-up: ", "cheapest single type: ", "next step: ", "at 80% saturation: ", "budget: 5 $/h"),
     ),
     "both objectives": (
-        (HETSEV, RM2, "--planner", "homogeneous"),
+        (HETSEV, RM2, "--planner", "homogeneous", *TIGHT),
         ("transformer: ", "rm2: ", "chosen, cheapest single type: ", "dashed: the budget"),
     ),
     "only what is feasible": ((HETSEV, "--planner", "ilp", "--slo", "120ms"), ("resnet50: ",)),
@@ -110,7 +112,7 @@ def test_a_picture_that_cannot_be_made_is_bad_input_and_nothing_else_is_printed(
 
 
 def test_one_service_is_an_object_several_are_items() -> None:
-    one_type = ("--planner", "homogeneous")
+    one_type = ("--planner", "homogeneous", *TIGHT)
     assert answer(HETSEV, "--service", "resnet50", *one_type)["service"] == "resnet50"
     assert answer(HETSEV, "--service", "default/resnet50", *one_type)["service"] == "resnet50"
     assert len(answer(HETSEV, RM2, *one_type)["items"]) == 5

@@ -16,8 +16,8 @@ INFEASIBLE = {
         "budget of 2.5 $/h\n",
     ),
     "minimum over the limit": (
-        (HETSEV, "--service", "resnet50", "--min-instances", "hetsev-t4=9"),
-        "Error: resnet50: CapacityTooLow: at least 9xhetsev-t4 are wanted, only 8 can be had\n",
+        (HETSEV, "--service", "resnet50", "--min-instances", "hetsev-t4=11"),
+        "Error: resnet50: CapacityTooLow: at least 11xhetsev-t4 are wanted, only 10 can be had\n",
     ),
     "budget": (
         (RM2, "--budget", "0.3"),
@@ -107,7 +107,7 @@ def test_a_scaled_service_is_planned_for_the_load_that_is_given_at_its_saturatio
 def test_the_feasible_services_are_still_shown_when_one_is_not() -> None:
     result = run(HETSEV, "--slo", "120ms")
     assert result.exit_code == 3
-    assert "resnet50: 7xhetsev-t4" in result.stdout
+    assert "resnet50: 9xhetsev-t4" in result.stdout
     assert "transformer" not in result.stdout
     assert "Error: transformer: NoTypeMeetsSLO" in result.stderr
 

@@ -20,7 +20,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "compare": ("--planners", "homogeneous", "--policies", "fcfs", *SHORT),
     "search": ("--evaluations", "2", *SHORT),
 }
-SHARED = {"tenancy": "Shared", "gpuMemoryMiB": 4096, "gpuCompute": 45}
+SHARED = {"tenancy": "Shared", "gpuMemoryMiB": 4096, "gpuCompute": 100, "slowdown": "1.75"}
 
 
 @pytest.fixture
@@ -64,13 +64,13 @@ def document(command: str, path: Path, *arguments: str) -> Any:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_answer_names_sigma_and_what_is_booked(command: str, manifest: Path) -> None:
     answered = document(command, manifest)
-    assert answered["maxSlowdown"] == "1.25"
+    assert answered["maxSlowdown"] == "1.75"
     assert answered["types"] == {"g4dn.xlarge": SHARED}
     other = document(command, manifest, "--max-slowdown", "1.1")
     assert other["maxSlowdown"] == "1.1"
-    assert other["types"] == {"g4dn.xlarge": {**SHARED, "gpuCompute": 50}}
+    assert other["types"] == {"g4dn.xlarge": {**SHARED, "slowdown": "1.1"}}
     shown = " ".join(run(command, manifest).stdout.split())
-    assert "g4dn.xlarge: shared, 4096 MiB and 45 % of one; service times x 1.25 where shared" in shown
+    assert "g4dn.xlarge: shared, 4096 MiB of one, service times x 1.75" in shown
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -108,7 +108,7 @@ def test_a_plan_sets_both_sides_beside_each_other(manifest: Path) -> None:
     assert found == {
         "planner": "homogeneous",
         "exclusive": {"counts": {"g4dn.xlarge": 2}, "cost": "0.720", "qps": 100.0},
-        "shared": {"counts": {"g4dn.xlarge": 8}, "cost": "0.768", "qps": 320.0},
+        "shared": {"counts": {"g4dn.xlarge": 8}, "cost": "0.768", "qps": 228.571429},
     }
 
 
@@ -130,7 +130,7 @@ def test_an_unmeasured_profile_is_planned_exclusive_and_says_what_to_do(tmp_path
     answered = document("plan", path)
     why = "ModelProfile one-t4 has no computeShare; measure it: docs/how-to-measure-sharing.md"
     assert answered["types"] == {
-        "g4dn.xlarge": {"tenancy": "Exclusive", "gpuMemoryMiB": 15360, "gpuCompute": 100, "why": why}
+        "g4dn.xlarge": {"tenancy": "Exclusive", "gpuMemoryMiB": 15360, "gpuCompute": 100, "slowdown": None, "why": why}
     }
     assert (answered["maxSlowdown"], answered["sharing"]) == (None, None)
     assert answered["counts"] == {"g4dn.xlarge": 2}

@@ -58,12 +58,16 @@ def _written(path: Path, documents: list[Any]) -> str:
     return str(path)
 
 
+TIGHT = ("--max-slowdown", "1.25")
+SHARED = {"tenancy": "Shared", "gpuMemoryMiB": 4096, "gpuCompute": 100, "slowdown": "1.25"}
+
+
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["simulate", *arguments], catch_exceptions=False)
 
 
 def answer(services: str, nodes: str, *arguments: str, code: int = 0) -> Any:
-    result = run(services, "--together", "--nodes", nodes, "--queries", "2000", *arguments, "-o", "json")
+    result = run(services, "--together", "--nodes", nodes, "--queries", "2000", *TIGHT, *arguments, "-o", "json")
     assert result.exit_code == code, result.stderr
     document = json.loads(result.stdout)
     return document.get("items", document)
@@ -97,19 +101,19 @@ def test_each_service_is_judged_beside_the_others(files: tuple[str, str], tmp_pa
         assert 1 < service["stretch"]["mean"] <= service["stretch"]["p99"] <= service["stretch"]["most"]
         assert service["stretch"]["most"] == pytest.approx(1.1)
         assert (service["maxSlowdown"], service["withinMaxSlowdown"]) == ("1.25", True)
-        assert service["types"] == {"g4dn.xlarge": {"tenancy": "Shared", "gpuMemoryMiB": 4096, "gpuCompute": 40}}
+        assert service["types"] == {"g4dn.xlarge": SHARED}
         assert len(service["instances"]) == sum(service["counts"].values())
         assert {seat["node"] for seat in service["instances"]} == {"n0"}
         assert {seat["tenancy"] for seat in service["instances"]} == {"Shared"}
 
 
-def test_instances_are_placed_by_the_compute_that_they_book(files: tuple[str, str], tmp_path: Path) -> None:
+def test_instances_are_placed_by_what_they_tolerate(files: tuple[str, str], tmp_path: Path) -> None:
     services = _measured(files[0], tmp_path / "measured.yaml", share="0.9")
     one, two = answer(services, files[1], code=3)
-    assert one["types"]["g4dn.xlarge"]["gpuCompute"] == two["types"]["g4dn.xlarge"]["gpuCompute"] == 75
+    assert one["types"]["g4dn.xlarge"] == two["types"]["g4dn.xlarge"] == SHARED
     assert all(seat["notPlaced"] is None for seat in one["instances"])
     (reason,) = {seat["notPlaced"] for seat in two["instances"]}
-    assert "4096 MiB and 75 percent of compute" in reason
+    assert "tolerates 1.25" in reason
 
 
 def test_instances_of_an_unmeasured_profile_have_their_gpus_alone(files: tuple[str, str], tmp_path: Path) -> None:
@@ -172,14 +176,13 @@ def test_where_nothing_is_placed_no_stretch_and_no_gpu_are_shown(files: tuple[st
     assert "INSTANCES OF" in run(files[0], "--together", "--nodes", files[1], "--queries", "2000").stdout
 
 
-def test_no_gpu_gets_more_than_its_compute_though_memory_is_there(files: tuple[str, str], tmp_path: Path) -> None:
-    """Two instances of each service, 4 of 15 GiB each; 60 % of a GPU's compute is booked by each."""
+def test_no_gpu_gets_more_than_is_tolerated_though_memory_is_there(files: tuple[str, str], tmp_path: Path) -> None:
+    """Two instances of each service, 4 of 15 GiB each; two on a GPU would be slowed 1.5 times."""
     services = _measured(files[0], tmp_path / "measured.yaml", share="0.75")
     found = answer(services, files[1], code=3)
-    assert [one["types"]["g4dn.xlarge"]["gpuCompute"] for one in found] == [60, 60]
     missing = [seat["notPlaced"] for one in found for seat in one["instances"]]
     assert missing[:2] == [None, None]
-    assert all("compute" in reason for reason in missing[2:])
+    assert all("tolerates 1.25" in reason for reason in missing[2:])
     assert len(missing) == 4
 
 
@@ -194,9 +197,10 @@ def test_a_table_says_what_is_alone_and_who_is_where(files: tuple[str, str], tmp
     assert "planned with a GPU of its own: ModelProfile one-t4 has no computeShare; measure it" in shown
     assert "no instance shares a GPU" in shown
     measured = _measured(files[0], tmp_path / "measured.yaml")
-    shown = " ".join(run(measured, "--together", "--nodes", files[1], "--queries", "2000").stdout.split())
+    shown = " ".join(run(measured, "--together", "--nodes", files[1], "--queries", "2000", *TIGHT).stdout.split())
     assert "within the greatest slow-down of 1.25" in shown
     assert "one, two" in shown
+    assert "2 GPUs for 4 instances, exclusive 4" in shown
 
 
 @pytest.mark.parametrize(

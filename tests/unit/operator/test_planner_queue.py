@@ -98,6 +98,18 @@ def test_what_is_not_known_is_pending_and_waits_once(bench: Bench) -> None:
     assert len(bench.queue) == 0
 
 
+def test_the_answers_of_two_declared_problems_are_kept_and_of_a_third_the_one_asked_of_longest_ago_is_not(
+    bench: Bench,
+) -> None:
+    third = replace(DECLARED, slo=replace(DECLARED.slo, latency=Seconds(DECLARED.slo.latency * 3)))
+    for declared in (DECLARED, OTHER, DECLARED, third):
+        bench.ideal(A, declared)
+        if len(bench.queue):
+            bench.settle()
+    assert [bench.ideal(A, one) == PlanPending() for one in (DECLARED, third)] == [False, False]
+    assert bench.ideal(A, OTHER) == PlanPending()
+
+
 def test_services_without_a_plan_go_before_checks_and_else_by_age(bench: Bench) -> None:
     bench.ask(A, needed=False)
     bench.ask(B)
@@ -231,14 +243,6 @@ def test_that_nothing_was_feasible_is_an_answer_while_the_new_facts_are_planned(
     assert bench.ask(A, capped(DECLARED, 9)) == plan(none), "a full cluster that changes all the time is never reported"
     assert bench.settle() == capped(DECLARED, 9)
     assert bench.ask(A, capped(DECLARED, 9)) == plan(capped(DECLARED, 9))
-
-
-def test_an_edit_forgets_the_plans_of_before(bench: Bench) -> None:
-    bench.ask(A)
-    bench.settle()
-    assert bench.ask(A, OTHER, OTHER) == PlanPending()
-    bench.settle()
-    assert bench.ask(A) == PlanPending(), "plans of every edit are kept"
 
 
 @pytest.mark.parametrize(

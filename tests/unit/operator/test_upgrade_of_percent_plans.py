@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from hetserve.reconcile.plans import bookings, decision
 from sharing_scene import (
     BY_PERCENT,
     COMPUTE,
@@ -21,11 +23,12 @@ from sharing_scene import (
     measure,
     on_terms,
     pods,
+    sim_with,
     terms,
 )
 from testing.cluster import gpu_pod
 from testing.operator import SimulatedOperator
-from testing.scenes import GPU_TYPE
+from testing.scenes import GPU_TYPE, node
 
 Json = dict[str, Any]
 BY_40_PERCENT = {MEMORY: "6144", COMPUTE: "40"}
@@ -139,3 +142,24 @@ async def test_the_other_way_round_nothing_is_rolled_before_an_older_extender_is
     await sim.converge()
     assert sim.condition("Planned")["reason"] == "ComputeNotBooked"
     assert (counts(sim), pods(sim)) == ([on_terms("0.5", 3)], there)
+
+
+async def test_instances_of_percent_do_not_give_way_to_fewer_on_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The money is for three, and there are two GPUs; a third is all that takes an instance on terms."""
+    sim = sim_with("0.5", budget="0.5", gpus=2)
+    with monkeypatch.context() as before:
+        before.setattr(decision, "rule_of", lambda *given: replace(bookings.rule_of(*given), by_percent=True))
+        before.setattr(decision, "rule_in_force", lambda *_: None)
+        await sim.converge()
+    assert counts(sim) == [booked()], "not as before, so this shows nothing"
+    sim.restart()
+    for number in range(2):
+        raw = gpu_pod(
+            f"other-{number}", model="other", compute=60, memory_mib=1024, node=f"g{number}", gpu="0", phase="Running"
+        )
+        sim.api.put(f"/api/v1/namespaces/default/pods/other-{number}", {"apiVersion": "v1", "kind": "Pod", **raw})
+    sim.add(node("g2", GPU_TYPE, gpus=1))
+    there = pods(sim)
+    await sim.converge()
+    assert (asked(sim), pods(sim)) == (BY_40_PERCENT, there)
+    assert "what runs stays" in sim.condition("Feasible")["message"]

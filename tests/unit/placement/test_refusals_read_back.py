@@ -49,7 +49,9 @@ def text(kind: RefusalKind, request: GpuRequest) -> str:
 
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
 def test_of_every_kind_of_refusal_only_another_model_is_none_of_the_type(request_: GpuRequest) -> None:
-    kinds = [kind for kind in RefusalKind if kind is not RefusalKind.SAME_MODEL or not request_.whole]
+    never = {RefusalKind.NO_TOLERANCE if request_.sharing is None else RefusalKind.NO_COMPUTE}
+    never |= {RefusalKind.SAME_MODEL} if request_.whole else set()
+    kinds = [kind for kind in RefusalKind if kind not in never]
     for size in (1, 2, 3):
         for group in combinations(kinds, size):
             message = said(*(text(kind, request_) for kind in group), *OF_OTHER_TYPES)

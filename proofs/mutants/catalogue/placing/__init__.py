@@ -14,6 +14,7 @@ from mutants.catalogue.placing.queues import QUEUES
 from mutants.catalogue.placing.reading import READING
 from mutants.catalogue.placing.sharing import SHARING
 from mutants.catalogue.placing.tenants import TENANTS
+from mutants.catalogue.placing.terms import TERMS
 
 PLACING: Final = (
     *LEDGER,
@@ -24,6 +25,7 @@ PLACING: Final = (
     *QUEUES,
     *SHARING,
     *TENANTS,
+    *TERMS,
     *GIVERS,
     *KEEPING,
 )

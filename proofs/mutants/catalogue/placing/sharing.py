@@ -1,53 +1,133 @@
-"""Bugs of the operator's side of sharing: bookings in templates and records, room, and what runs undeclared."""
+"""Bugs of the operator's side of sharing: terms in templates and records, room, and what runs as it was recorded."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from mutants.changes import Replace, always
+from mutants.changes import Replace, always, never
 from mutants.mutant import Mutant
 
 SHARES: Final = "tests/unit/operator/test_operator_shares.py"
+UPGRADE: Final = "tests/unit/operator/test_upgrade_of_percent_plans.py"
+SCALED: Final = "tests/unit/operator/test_upgrade_of_scaled_services.py"
+OWN: Final = "tests/unit/operator/test_own_tolerances_are_recorded.py"
+BUILD: Final = "tests/unit/reconcile/test_reconcile_build.py"
+FACTS: Final = "tests/unit/reconcile/test_reconcile_facts.py"
 ROOM: Final = "tests/properties/test_room_is_what_the_ledger_takes.py"
 LEDGER: Final = "test_room_is_counted_where_the_ledger_takes_an_instance"
 BOOKINGS: Final = "hetserve.reconcile.plans.bookings"
+CAPACITY: Final = "hetserve.reconcile.cluster.capacity"
+KEPT: Final = "hetserve.reconcile.cluster.kept_terms"
+TEMPLATE: Final = "hetserve.reconcile.deployments.build"
 
 SHARING: Final = (
     Mutant(
-        "sharing: the template drops the booking of compute",
-        "hetserve.reconcile.deployments.build",
+        "sharing: the template drops the request of compute",
+        TEMPLATE,
         "gpu_resources",
         Replace("memory | {names.RESOURCE_GPU_COMPUTE: str(gpu.compute)}", "memory"),
         SHARES,
-        "test_a_measured_service_books_memory_and_compute_and_the_plan_says_so",
+        "test_a_measured_service_shares_on_terms_and_the_plan_says_so",
     ),
     Mutant(
-        "sharing: a smaller measurement shrinks what runs",
-        BOOKINGS,
-        "recorded_gpus",
-        Replace("max(o.gpu.compute, $rest)", "o.gpu.compute"),
+        "sharing: the memory of whole GPUs and time slices is limited too",
+        TEMPLATE,
+        "_pod_template",
+        Replace("memory_limit and offer.gpu.mps", "memory_limit"),
+        BUILD,
+        "test_no_memory_is_limited_without_mps_or_of_a_whole_gpu",
+    ),
+    Mutant(
+        "sharing: a smaller measurement loosens what runs",
+        KEPT,
+        "kept_terms",
+        Replace("max(held.share, wanted.share)", "wanted.share"),
         SHARES,
-        "test_a_smaller_booking_changes_no_template_while_the_counts_stay",
+        "test_looser_terms_change_no_template_while_the_counts_stay",
     ),
     Mutant(
-        "sharing: a lost measurement takes the booking",
+        "sharing: the wider tolerance is kept",
+        KEPT,
+        "kept_terms",
+        Replace("min(held.tolerance, wanted.tolerance)", "held.tolerance"),
+        OWN,
+        "test_another_load_restarts_the_instance_only_where_it_tolerates_less",
+    ),
+    Mutant(
+        "sharing: another sigma changes a plan in force",
         BOOKINGS,
-        "booked_types",
-        always("recorded is None"),
+        "rule_in_force",
+        never("any(t != rule.max_slowdown for t in tolerances.values())"),
+        SHARES,
+        "test_a_recorded_plan_keeps_its_tolerance_where_the_installation_sets_another",
+    ),
+    Mutant(
+        "sharing: a plan of percent is made anew at an upgrade",
+        BOOKINGS,
+        "rule_in_force",
+        never("recorded.gpus.booked"),
+        UPGRADE,
+        "test_an_upgrade_changes_neither_plan_nor_deployment_nor_pod",
+    ),
+    Mutant(
+        "sharing: new instances of a plan of percent book percent",
+        "hetserve.reconcile.plans.decision",
+        "_decide",
+        Replace("not _leaves(wanted, recorded)", "True"),
+        SCALED,
+        "test_what_runs_stays_until_the_load_leaves_its_band",
+    ),
+    Mutant(
+        "sharing: a plan of the other kind ends what finds no place in it",
+        "hetserve.reconcile.plans.decision",
+        "_decide",
+        never("context.stays"),
+        UPGRADE,
+        "test_instances_of_percent_do_not_give_way_to_fewer_on_terms",
+    ),
+    Mutant(
+        "sharing: a lost measurement takes the terms",
+        BOOKINGS,
+        "rule_of",
+        Replace("gpus.terms", "{}"),
         SHARES,
         "test_instances_keep_their_bookings_where_a_profile_loses_its_measurement",
     ),
     Mutant(
-        "sharing: a plan with bookings before the extender books",
+        "sharing: a plan with shared GPUs before the extender counts pairs",
         "hetserve.reconcile.plans.plan_selection",
         "choose",
-        Replace("not context.books_compute", "False"),
+        Replace("not context.counts_pairs", "False"),
         SHARES,
-        "test_no_plan_with_bookings_is_made_before_the_extender_books_compute",
+        "test_no_plan_with_shared_gpus_is_made_before_the_extender_counts_pairs",
     ),
     Mutant(
-        "sharing: room ignores compute",
-        "hetserve.reconcile.cluster.capacity",
+        "sharing: room ignores who tolerates whom",
+        CAPACITY,
+        "GpuRoom._pairs",
+        always("tolerate(tenants := (*tenants, tenant))"),
+        ROOM,
+        LEDGER,
+    ),
+    Mutant(
+        "sharing: room ignores that kinds never mix",
+        CAPACITY,
+        "GpuRoom._pairs",
+        never("self.undeclared or self.compute < WHOLE_COMPUTE"),
+        ROOM,
+        LEDGER,
+    ),
+    Mutant(
+        "sharing: room for an instance beside a copy that it keeps away from",
+        CAPACITY,
+        "GpuRoom.takes",
+        never("self.copies and not instance.copies"),
+        FACTS,
+        "test_copies_stay_apart_where_nobody_measured_them_or_nobody_allowed_them",
+    ),
+    Mutant(
+        "sharing: room ignores percent that is booked",
+        CAPACITY,
         "GpuRoom.takes",
         always("self.compute >= instance.compute"),
         ROOM,
@@ -64,8 +144,8 @@ SHARING: Final = (
     Mutant(
         "sharing: a whole GPU costs nothing",
         "hetserve.reconcile.rollout",
-        "_held",
-        Replace("_whole(gpu) if pod.whole_gpu else pod.gpu_memory", "pod.gpu_memory"),
+        "_paid",
+        never("part.whole"),
         SHARES,
         "test_exclusive_instances_are_paid_whole_until_they_are_gone",
     ),

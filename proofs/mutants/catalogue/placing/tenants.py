@@ -25,7 +25,7 @@ TENANTS: Final = (
     Mutant(
         "the operator counts no room beside another namespace's model",
         CAPACITY,
-        "_has_model",
+        "_of_model",
         Replace("($pod.namespace, $pod.model) == $model", "$pod.model == $model[1]"),
         FACTS,
         "test_another_namespaces_instances_of_a_model_by_the_same_name_leave_their_gpus_to_be_used",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutants.changes import DropElement, Replace, always, never
+from mutants.changes import DropElement, Replace, always
 from mutants.mutant import Mutant
 
 _ROW: Final = "tests/unit/planning/test_gpu_row.py"
@@ -101,7 +101,7 @@ SHARED_PLANS: Final = (
         "what an instance adds to others' times is free",
         "hetserve.planning.prices",
         "largest_share",
-        never("$terms.greatest"),
+        Replace("Fraction($terms.greatest, $left) if $left else Fraction(1)", "Fraction(0)"),
         _TENANCY,
         "test_an_instance_takes_its_part_of_a_gpu_and_pays_for_it",
     ),

@@ -50,6 +50,8 @@ def argument(name: str, value: Any, known: frozenset[str]) -> Any:
         return [pod for pod in map(read_ahead, value) if pod.relevant]
     if name == "nodes":  # left as values: plain ones take 50 ms for 8,000 GPUs
         return list(value)
+    if name == "request":  # likewise: 0.1 ms with terms that name twenty models
+        return value
     if name == "offered":
         return offered_value(value, known)
     return plain(value)

@@ -18,9 +18,8 @@ from hetserve.planning.flow.programs.program import CEILING, FluidRates
 from hetserve.planning.flow.search.judge import SEED, Judge, choosing_cost
 from hetserve.planning.flow.search.untried import Theory
 from hetserve.planning.problem import OwnTerms, Problem, TypeOption
-from hetserve.planning.tenancy import WIDEST
 from hetserve.profiles.latency import slowed
-from hetserve.profiles.sharing import ONE, NotShareableError, check_terms
+from hetserve.profiles.sharing import MOST_SLOWED, ONE, NotShareableError, check_terms
 
 KEPT: Final = 0.95
 """Of the widest slow-down: what is stated."""
@@ -30,6 +29,8 @@ _STEPS: Final = 12
 _FINE: Final = 1.01
 _DEARER: Final = 1.1
 """Times the price of a type that carries the load: launching weighs less than the rest."""
+_WIDEST: Final = 1000.0
+"""Of a wider one nothing more is gained."""
 _ROUND: Final = 10_000
 """Tolerances are whole hundredths."""
 _ONE_INSTANCE: Final = (1,)
@@ -47,8 +48,8 @@ def own_tolerances(problem: Problem, seed: int | None = None, *, quick: bool = F
     able = [o for o in problem.types if o.own is not None and o.min_instances < 2 and problem.most_of(o) != 0]
     found: dict[str, Millionths] = {}
     enough = math.inf
-    for option in sorted(able, key=lambda o: (_own(o).cost(WIDEST), o.name)):
-        if _own(option).cost(WIDEST) > enough:
+    for option in sorted(able, key=lambda o: (_own(o).cost(MOST_SLOWED), o.name)):
+        if _own(option).cost(MOST_SLOWED) > enough:
             break
         tolerance = _tolerance(problem, option, SEED if seed is None else seed, quick=quick)
         if _pays(option, tolerance):
@@ -77,7 +78,7 @@ def _pays(option: TypeOption, tolerance: Millionths) -> bool:
 def _tolerance(problem: Problem, option: TypeOption, seed: int, *, quick: bool) -> Millionths:
     """Below 1: one instance does not carry the load, or only just."""
     carries = _Carries(problem, option, seed)
-    widest = _by_theory(carries.in_theory, problem.slo.latency / carries.shortest)
+    widest = _by_theory(carries.in_theory, min(problem.slo.latency / carries.shortest, _WIDEST))
     if widest and not quick and carries.can_try(widest):
         widest = _by_trials(carries.in_trials, widest)
     return Millionths(int(KEPT * widest * ONE) // _ROUND * _ROUND)

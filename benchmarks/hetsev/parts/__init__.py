@@ -1,0 +1,1 @@
+"""The parts of docs/results/hetsev.md, one module each."""

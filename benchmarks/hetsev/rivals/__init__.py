@@ -1,0 +1,1 @@
+"""The controllers that hetserve is compared with, one module each, and a bound that none can beat."""
