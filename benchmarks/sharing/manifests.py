@@ -83,7 +83,7 @@ def _service(model: Model, one: Asked) -> InferenceService:
         "spec.objective": "MinCost",
         "spec.budget": builders.REMOVED,
         "spec.slo": {"latency": _microseconds(one.slo), "percentile": one.percentile},
-        "spec.load": {"expectedQPS": round(one.load, 6), "batchSizes": mix},
+        "spec.load": {"expectedQPS": round(one.load, 9), "batchSizes": mix},
     }
     if one.follows:
         overrides |= {"spec.metrics": {"source": "Hetserve"}, "spec.scaling": {}}
