@@ -223,7 +223,7 @@ def describe(data: Json) -> str:
     parts = [words]
     for title, seeds in data["mixes"].items():
         rows = [_row(policy, seeds, DEFAULT) for policy in POLICIES]
-        parts.append(f"*{title.capitalize()}:*\n\n" + table((*head, "fewer", "more"), rows))
+        parts.append(f"*{title[0].upper()}{title[1:]}:*\n\n" + table((*head, "fewer", "more"), rows))
     return "\n".join(parts)
 
 
