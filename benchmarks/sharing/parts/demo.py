@@ -16,13 +16,12 @@ from benchmarks.sharing.ways import BEFORE, EXCLUSIVE, NOW, Way
 
 from hetserve.api.manifests import Manifests, read_manifests
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import format_money, parse_duration, parse_ratio
+from hetserve.base.units import Millionths, format_money, parse_duration, parse_ratio
 from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.services import NotPlannedError
 from hetserve.cli.capacity.together.places import PlacedInstance, RawNode, place
 from hetserve.cli.capacity.together.play import PlannedService, PlayedService, together
 from hetserve.objects.gpu_sharing import Tenant, slowdowns
-from hetserve.planning.tenancy import WIDEST
 from hetserve.profiles.sharing import ONE, compute_share
 
 TITLE: Final = "The demo before and after"
@@ -42,6 +41,8 @@ and factors are the sample's: assumptions.
 Late: of three seeds the worst; allowed are 2 %. Alone: the same instances, each with a GPU of its own. Bound: the
 greatest slow-down by the rule, of all GPUs that the service is on.
 """
+_ANY: Final = Millionths(10**12)
+"""A tolerance above any slow-down."""
 _GPU_WORDS: Final = """
 Whole GPUs in the smallest cluster that takes all; exclusive: each instance has one of its own. T4s only: as many as
 needed.
@@ -160,7 +161,7 @@ def bounds_of(services: Sequence[PlannedService], placed: Sequence[PlacedInstanc
 def _tenant(one: PlacedInstance, profile: ModelProfile) -> Tenant:
     share = compute_share(profile.spec)
     assert share is not None, "every profile of the sample has a share"
-    return Tenant(one.wanted.owner.namespace, one.wanted.owner.model, share.terms(WIDEST))
+    return Tenant(one.wanted.owner.namespace, one.wanted.owner.model, share.terms(_ANY))
 
 
 def _late(played_: PlayedService) -> float:
