@@ -94,7 +94,7 @@ def allowed(problem: Problem, values: Values, budget: int | None) -> bool:
         return False
     for pool in problem.pools:
         new = [(option.demand, count - option.running) for option, count in held if option.pool == pool.name]
-        for name in ("cpu", "memory", "gpu_memory", "gpu_compute"):
+        for name in ("cpu", "memory", "gpu_memory", "gpus"):
             taken = sum(getattr(demand, name) * more for demand, more in new if more > 0)
             if taken > max(getattr(pool.free, name), 0):
                 return False
