@@ -59,7 +59,7 @@ with which the statements of its section 3 come out. So published ratios stand b
 | `hetsev` | as published: 80 % saturation for a time, cheapest type, cool-down, no swap; GPUs shared by memory alone |
 | `hetserve` | this project: the operator's own steps and placement, at the paper's prices |
 | `hetserve-count` | the same where a GPU of either type costs the same; placed by the default policy |
-| `hetserve-BestFit`, `-WorstFit` | `hetserve-count`, placed by that policy |
+| `hetserve-WorstFit`, `-BestFit` | `hetserve-count`, placed by that policy: HetSev's rule, and the densest |
 | `clairvoyant` | a lower bound: rates known, no launches, queues or SLO; no controller can need less |
 
 `kubernetes`, `hpa-*`, `ilp-*` and `hetsev` have the best of the settings that were tried, for each section, on other

@@ -20,7 +20,7 @@ from hetserve.placement.ledger.bookings import GpuUse
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
-from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector, PolicyName
+from hetserve.placement.pods.requests import DEFAULT_POLICY, AntiAffinity, GpuRequest, GpuSelector, PolicyName
 from hetserve.placement.pods.view import PodView
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 from sharing_terms import slowed, terms_of
@@ -161,6 +161,7 @@ def _badness(
     rules: dict[PolicyName, Callable[[GpuUse], tuple[float, ...]]] = {
         PolicyName("DominantWorstFit"): lambda use: (-scarcer(use), -use.free_mib),
         PolicyName("WorstFit"): lambda use: (bool(use.bookings), -use.free_mib),
+        PolicyName("PackedWorstFit"): lambda use: (bool(use.bookings) is (request.sharing is None), -use.free_mib),
         PolicyName("BestFit"): lambda use: (not use.bookings, use.free_mib),
         PolicyName("Spread"): lambda use: (len(use.bookings), node_pods(use.node), -use.free_mib),
     }
@@ -173,7 +174,7 @@ def _plain_nodes(
     """Every node that fits, best first: (badness of its GPUs, the worst first; places)."""
     uses = list(ledger.gpus())
     held = {node: sum(len(use.bookings) for use in uses if use.node == node) for node in NODES}
-    badness = _badness(request.policy or PolicyName("WorstFit"), request, lambda node: held[node])
+    badness = _badness(request.policy or DEFAULT_POLICY, request, lambda node: held[node])
     found = []
     for node in sorted(set(offered)):
         here = [use for use in uses if use.node == node and _fits(use, request)]
@@ -188,7 +189,7 @@ def _plain_gpus(ledger: Ledger, request: GpuRequest, offered: list[str]) -> list
     """For one GPU: every GPU that fits, best first."""
     uses = list(ledger.gpus())
     held = {node: sum(len(use.bookings) for use in uses if use.node == node) for node in NODES}
-    badness = _badness(request.policy or PolicyName("WorstFit"), request, lambda node: held[node])
+    badness = _badness(request.policy or DEFAULT_POLICY, request, lambda node: held[node])
     fitting = [use for use in uses if use.node in offered and _fits(use, request)]
     fitting.sort(key=lambda use: (badness(use), use.node, int(use.gpu.id)))
     return [((use.node, use.gpu.id),) for use in fitting]

@@ -46,6 +46,16 @@ def worst_fit(index: GpuIndex, _request: GpuRequest, /) -> Numbers:
     return ranks
 
 
+def packed_worst_fit(index: GpuIndex, request: GpuRequest, /) -> Numbers:
+    """Of pods on terms, shared GPUs first, as worst fit of bin packing opens the next bin; others by HetSev's rule.
+
+    Then the most free memory. A pod that says nothing of its neighbours gets idle GPUs as long as there are any.
+    """
+    first = index.idle if request.sharing is None else ~index.idle
+    ranks: Numbers = first * _ONE + index.free
+    return ranks
+
+
 def dominant_worst_fit(index: GpuIndex, request: GpuRequest, /) -> Numbers:
     """Worst fit by the scarcer resource: the GPU whose scarcer share left, of memory or compute, is largest after it.
 

@@ -26,7 +26,6 @@ PLACEMENT_POLICIES: Final = Registry(
         where="hetserve.placement.policies:worst_fit",
         about="idle GPUs first, then the most free memory",
         best_for="models that should disturb each other least (HetSev's rule)",
-        default=True,
     ),
     PlacementMember(
         name="DominantWorstFit",
@@ -45,6 +44,13 @@ PLACEMENT_POLICIES: Final = Registry(
         where="hetserve.placement.policies:spread",
         about="fewest pods on the GPU, then fewest on its node, then the most free memory",
         best_for="equal numbers of pods, whatever they ask for",
+    ),
+    PlacementMember(
+        name="PackedWorstFit",
+        where="hetserve.placement.policies:packed_worst_fit",
+        about="of pods that share on terms shared GPUs first, of others idle ones, then the most free memory",
+        best_for="few GPUs in use, by pods whose slow-downs are counted",
+        default=True,
     ),
 )
 

@@ -39,7 +39,7 @@ def test_defaults_are_those_of_the_chart() -> None:
     assert settings.host == "0.0.0.0"  # noqa: S104
     assert (settings.port, settings.probe_port, settings.log_level) == (8888, 8889, "info")
     assert settings.hold == 30.0
-    assert (settings.mode, settings.policy) == (Mode.DECIDE, PolicyName("WorstFit"))
+    assert (settings.mode, settings.policy) == (Mode.DECIDE, PolicyName("PackedWorstFit"))
     assert settings.queue.core == QueueSettings(queues=4, beta=8, weights=Weights.HETSEV)
     scheduler = settings.scheduler
     assert (scheduler.lease_namespace, scheduler.lease_name) == (SYSTEM_NAMESPACE, "hetserve-scheduler")

@@ -85,15 +85,22 @@ def test_a_registered_search_method_is_offered_documented_and_run() -> None:
 
 
 def test_a_registered_placement_policy_is_offered_documented_and_run(tmp_path: Path) -> None:
-    assert helps("[WorstFit|DominantWorstFit|BestFit|Spread|FewestFree]", "why")
-    assert helps("[WorstFit|DominantWorstFit|BestFit|Spread|FewestFree]", "placement", "replay")
+    assert helps("[WorstFit|DominantWorstFit|BestFit|Spread|PackedWorstFit|FewestFree]", "why")
+    assert helps("[WorstFit|DominantWorstFit|BestFit|Spread|PackedWorstFit|FewestFree]", "placement", "replay")
     settings = tmp_path / "settings.yaml"
     settings.write_text("policy: FewestFree\n")
     with throwaway.registered():
         assert "| `FewestFree` | the least free memory | a test |" in table("placement-policies")
         schema = json.loads(with_choices((CHART / "values.schema.json").read_text()))
         extender = schema["properties"]["extender"]["properties"]
-        assert extender["policy"]["enum"] == ["WorstFit", "DominantWorstFit", "BestFit", "Spread", "FewestFree"]
+        assert extender["policy"]["enum"] == [
+            "WorstFit",
+            "DominantWorstFit",
+            "BestFit",
+            "Spread",
+            "PackedWorstFit",
+            "FewestFree",
+        ]
         assert load_settings(Settings, settings, {}).policy == "FewestFree"
 
         ledger = Ledger()
@@ -108,7 +115,8 @@ def test_a_registered_placement_policy_is_offered_documented_and_run(tmp_path: P
 
 def test_a_policy_that_is_not_registered_is_refused_by_name() -> None:
     with pytest.raises(
-        ValueError, match="'FewestFree' is no placement policy; there are: WorstFit, DominantWorstFit, BestFit, Spread"
+        ValueError,
+        match="'FewestFree' is no placement policy; there are: WorstFit, .*, PackedWorstFit",
     ):
         policy_name("FewestFree")
 
