@@ -1,4 +1,5 @@
 """Laws of recorded terms: they only become stricter while counts stay, and a record says what its inputs would give."""
+
 from __future__ import annotations
 
 from dataclasses import replace
