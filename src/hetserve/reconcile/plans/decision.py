@@ -139,6 +139,8 @@ def _problem(
 ) -> Problem | Unplannable:
     follows = service.spec.scaling is not None
     load = _ANY_LOAD if follows else None
+    if not snapshot.counts_pairs:  # nor shares a GPU what has one alone otherwise
+        offers = replace(offers, usable=tuple(replace(offer, own=None) for offer in offers.usable))
     built = problem_of(service, offers, facts, snapshot.settings, load=load)
     return replace(built, load=None) if follows and isinstance(built, Problem) else built
 
