@@ -25,7 +25,7 @@ def is_well(sim: SimulatedOperator) -> bool:
 
 
 async def test_a_type_that_shares_on_the_tolerance_alone_is_recorded_priced_and_run_so() -> None:
-    sim = fixed_load(1.0, factor="2", **{"spec.budget": {"hourly": "0.2"}})
+    sim = fixed_load(1.0, {"spec.budget": {"hourly": "0.2"}}, factor="2")
     await sim.converge()
     assert is_well(sim)
     assert tolerance(sim) > 2
@@ -83,7 +83,7 @@ async def test_one_that_does_not_take_it_at_its_tolerance_either_is_none() -> No
 
 
 async def test_a_load_that_one_carries_only_below_sigma_takes_two_where_sigma_finds_places() -> None:
-    sim = fixed_load(4.0, gpus=3, **{"spec.slo.latency": "350ms"})
+    sim = fixed_load(4.0, {"spec.slo.latency": "350ms"}, gpus=3)
     for number in range(3):
         crowd(sim, number, terms("0.9", "9"))
     await sim.converge()

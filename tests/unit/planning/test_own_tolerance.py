@@ -86,7 +86,11 @@ def crowded(problem: Problem, least: int | None) -> Problem:
     """The problem where no type has a place at sigma, and each has one from a tolerance on."""
     room = None if least is None else 0
     types = tuple(
-        replace(o, max_instances=room, own=None if o.own is None else replace(o.own, least=least))
+        replace(
+            o,
+            max_instances=room,
+            own=None if o.own is None else replace(o.own, least=None if least is None else Millionths(least)),
+        )
         for o in problem.types
     )
     return replace(problem, types=types)

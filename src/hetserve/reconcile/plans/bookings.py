@@ -17,7 +17,7 @@ from hetserve.planning.inputs import PlanSettings
 from hetserve.planning.offers import DEFAULT_NAMESPACE, Offer, at_tolerance, namespace_of
 from hetserve.planning.plan import Counts
 from hetserve.planning.tenancy import GpuDemand, SharingRule, Tenancy
-from hetserve.profiles.sharing import WHOLE, compute_share
+from hetserve.profiles.sharing import BOOKED_SLOWDOWN, WHOLE
 from hetserve.reconcile.cluster.kept_terms import kept_terms
 from hetserve.reconcile.deployments.ownership import belongs, gpus_of, is_deleting, type_of
 from hetserve.reconcile.plans.plan_record import PlanRecord, RecordedGpus
@@ -44,17 +44,23 @@ def undeclared_types(snapshot: ServiceSnapshot, recorded: PlanRecord | None) -> 
 def rule_of(settings: PlanSettings, undeclared: Collection[str], recorded: PlanRecord | None) -> SharingRule:
     """How instances share in a plan that is made now; what is not measured any more stays as it is recorded."""
     gpus = RecordedGpus() if recorded is None else recorded.gpus
-    return SharingRule(settings.max_slowdown, undeclared, gpus.booked, gpus.terms)
+    return SharingRule(settings.max_slowdown, undeclared, gpus.booked, gpus.terms, mps=gpus.mps)
 
 
-def rule_in_force(rule: SharingRule, recorded: PlanRecord | None) -> SharingRule | None:
-    """How they share in the recorded plan; None: as they would in one that is made now."""
-    if recorded is None:
-        return None
-    tolerances = {name: terms.tolerance for name, terms in recorded.gpus.terms.items()}
+def rules_in_force(rule: SharingRule, recorded: PlanRecord) -> list[SharingRule]:
+    """How they may share in the recorded plan, where not as in one that is made now; the likeliest first.
+
+    A record does not say the sigma that it was made at. Of percents it was 1.25, or the one that is still set. Of
+    terms it is the tolerance of a type that has none of its own; types without instances are at that sigma too.
+    """
     if recorded.gpus.booked:
-        return replace(rule, by_percent=True)
-    return replace(rule, tolerances=tolerances) if any(t != rule.max_slowdown for t in tolerances.values()) else None
+        sigmas = dict.fromkeys((BOOKED_SLOWDOWN, rule.max_slowdown))
+        return [replace(rule, by_percent=True, booked_slowdown=sigma) for sigma in sigmas]
+    tolerances = {name: terms.tolerance for name, terms in recorded.gpus.terms.items()}
+    if all(one == rule.max_slowdown for one in tolerances.values()):
+        return []
+    sigmas = dict.fromkeys((rule.max_slowdown, *tolerances.values()))
+    return [replace(rule, max_slowdown=sigma, tolerances=tolerances) for sigma in sigmas]
 
 
 def _undeclared_memory(deployment: RawObject) -> MiB:
@@ -92,16 +98,13 @@ def recorded_gpus(counts: Counts, offers: Iterable[Offer], recorded: PlanRecord 
         if one.name not in booked and gpu.terms is not None
     }
     alone = frozenset(one.name for one in planned if one.gpu is not None and one.gpu.tenancy is Tenancy.EXCLUSIVE)
-    under_mps = {one.name for one, gpu in shared if gpu.mps or (one.name in before.mps and not _is_measured(one))}
+    under_mps = {one.name for one, gpu in shared if gpu.mps}
     return RecordedGpus(terms, booked, alone, frozenset(under_mps & terms.keys()))
 
 
 def _kept_booking(offer: Offer, gpu: GpuDemand, before: RecordedGpus) -> Percent | None:
     """Percent of compute that the type's instances go on booking; None: they share on terms."""
-    booked, measured = before.booked.get(offer.name), compute_share(offer.profile.spec)
-    if gpu.terms is None:
-        return gpu.compute if booked is None else max(gpu.compute, booked)
-    return booked if booked is not None and (measured is None or measured.fits(booked)) else None
+    return None if gpu.terms is not None else max(gpu.compute, before.booked.get(offer.name, gpu.compute))
 
 
 def _kept(name: str, terms: SharingTerms, before: RecordedGpus, *, provisional: bool) -> SharingTerms:
@@ -109,10 +112,6 @@ def _kept(name: str, terms: SharingTerms, before: RecordedGpus, *, provisional: 
         return terms
     kept = kept_terms(before.terms[name], terms)
     return replace(kept, tolerance=terms.tolerance) if provisional else kept
-
-
-def _is_measured(offer: Offer) -> bool:
-    return compute_share(offer.profile.spec) is not None
 
 
 def is_booked_right(record: PlanRecord, offers: Iterable[Offer]) -> bool:

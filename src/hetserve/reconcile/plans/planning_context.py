@@ -19,7 +19,7 @@ from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem, ResourceAmounts, TypeOption
 from hetserve.planning.tenancy import Tenancy
 from hetserve.planning.tolerances import with_tolerances
-from hetserve.profiles.sharing import BOOKED_SLOWDOWN, ONE
+from hetserve.profiles.sharing import ONE
 from hetserve.profiles.variants import served_variants
 from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, recorded_gpus
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status
@@ -49,8 +49,9 @@ def inputs_digest(declared: Problem) -> str:
     written = _canonical(replace(declared, types=(), unshared=()))
     each = {"types": declared.types, "unshared": alone}
     written |= {name: list(map(_written, options)) for name, options in each.items() if options}
-    if any(one.shares and one.gpu is not None and one.gpu.terms is None for one in declared.types):
-        written["max_slowdown"] = BOOKED_SLOWDOWN  # as plans with percentages were recorded
+    booked = [one.slowdown for one in declared.types if one.shares and one.gpu is not None and one.gpu.terms is None]
+    if booked:
+        written["max_slowdown"] = booked[0]  # as plans with percentages were recorded
     terms = {one.name: terms_text(one.gpu.terms) for one in declared.types if one.gpu is not None and one.gpu.terms}
     if terms:
         written["terms"] = terms
@@ -199,7 +200,7 @@ def stays_as_recorded(context: PlanningContext, recorded: PlanRecord, made: Plan
     if made.state is PlanState.AWAITED:
         return decision
     feasible = made.feasible
-    if made.is_new:
+    if made.is_new and not made.waits:
         feasible = Finding("False", Reason.CAPACITY_TOO_LOW, f"{made.feasible.message}{STAYS}")
     return replace(decision, planned=made.planned, feasible=feasible, following=made.following)
 
