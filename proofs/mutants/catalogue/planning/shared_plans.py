@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mutants.changes import DropElement, Replace
+from mutants.changes import DropElement, Replace, always
 from mutants.mutant import Mutant
 
 _ROW: Final = "tests/unit/planning/test_gpu_row.py"
