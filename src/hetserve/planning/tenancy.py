@@ -15,6 +15,7 @@ from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.profiles.sharing import (
     BOOKED_SLOWDOWN,
     MOST_SLOWED,
+    ONE,
     WHOLE,
     ComputeShare,
     NotShareableError,
@@ -128,6 +129,8 @@ def _in_part(
             sigma = rule.booked_slowdown
             return GpuDemand(Tenancy.SHARED, memory, measured.booking(sigma), booked_slowdown=sigma)
         tolerance = rule.tolerances.get(instance_type.metadata.name, rule.max_slowdown)
+        if tolerance == ONE:
+            return exclusive(instance_type, "sharing.maxSlowdown is 1")
         return _on_terms(service, memory, measured, tolerance)
     except NotShareableError as error:
         return exclusive(instance_type, f"ModelProfile {profile.metadata.name}: {error}")
@@ -138,11 +141,13 @@ def widest_terms(
 ) -> GpuDemand | None:
     """What an instance takes of a GPU if the service tolerates any slow-down; None where that cannot be chosen.
 
-    As on CPU types, of whole GPUs and of what is not measured, and where percentages are booked.
+    As on CPU types, of whole GPUs and of what is not measured, where percentages are booked, and where nobody shares.
     """
     spec, measured = profile.spec, compute_share(profile.spec)
     alone = instance_type.spec.gpu is None or instance_type.spec.price.per == "Instance"
-    if alone or service.spec.sharing == "Exclusive" or spec.gpu_memory is None or measured is None or rule.by_percent:
+    if alone or service.spec.sharing == "Exclusive" or spec.gpu_memory is None or measured is None:
+        return None
+    if rule.by_percent or rule.max_slowdown == ONE:
         return None
     return _on_terms(service, quantity_to_mib(spec.gpu_memory), measured, MOST_SLOWED)
 

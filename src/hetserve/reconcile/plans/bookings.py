@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from hetserve.base.units import MiB, Millionths, Percent, quantity_to_mib
+from hetserve.base.units import MiB, Percent, quantity_to_mib
 from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.planning.inputs import PlanSettings
-from hetserve.planning.offers import DEFAULT_NAMESPACE, Offer, namespace_of
+from hetserve.planning.offers import DEFAULT_NAMESPACE, Offer, at_tolerance, namespace_of
 from hetserve.planning.plan import Counts
 from hetserve.planning.tenancy import GpuDemand, SharingRule, Tenancy
 from hetserve.profiles.sharing import BOOKED_SLOWDOWN, WHOLE
@@ -80,26 +80,22 @@ def _only_whole(snapshot: ServiceSnapshot) -> dict[str, MiB]:
     return {kind: memory for kind, memory in gpus.items() if needed.get(kind, memory) < memory}
 
 
-def recorded_gpus(
-    counts: Counts,
-    offers: Iterable[Offer],
-    recorded: PlanRecord | None,
-    tolerances: Mapping[str, Millionths] | None = None,
-) -> RecordedGpus:
+def recorded_gpus(counts: Counts, offers: Iterable[Offer], recorded: PlanRecord | None) -> RecordedGpus:
     """How a plan with these counts has its GPUs.
 
     recorded: the plan before: while the counts stay, its terms only become stricter, and a booking of compute stays
-    where it is enough. tolerances: by type, that the plan counts with instead of those of the offers.
+    where it is enough. A provisional plan promises no tolerance.
     """
     wanted = {name: n for name, n in counts if n > 0}
     before = recorded.gpus if recorded is not None and recorded.nonzero == wanted else RecordedGpus()
     planned = [offer for offer in offers if offer.name in wanted]
     shared = [(one, one.gpu) for one in planned if one.gpu is not None and one.shares]
     booked = {one.name: kept for one, gpu in shared if (kept := _kept_booking(one, gpu, before)) is not None}
+    provisional = recorded is not None and recorded.provisional
     terms = {
-        one.name: _kept(one.name, terms, before)
+        one.name: _kept(one.name, gpu.terms, before, provisional=provisional)
         for one, gpu in shared
-        if one.name not in booked and (terms := _terms(one, gpu, tolerances or {})) is not None
+        if one.name not in booked and gpu.terms is not None
     }
     alone = frozenset(one.name for one in planned if one.gpu is not None and one.gpu.tenancy is Tenancy.EXCLUSIVE)
     under_mps = {one.name for one, gpu in shared if gpu.mps}
@@ -111,15 +107,11 @@ def _kept_booking(offer: Offer, gpu: GpuDemand, before: RecordedGpus) -> Percent
     return None if gpu.terms is not None else max(gpu.compute, before.booked.get(offer.name, gpu.compute))
 
 
-def _terms(offer: Offer, gpu: GpuDemand, tolerances: Mapping[str, Millionths]) -> SharingTerms | None:
-    """Terms that a plan counts with."""
-    if offer.name in tolerances and offer.own is not None and offer.own.gpu.terms is not None:
-        return replace(offer.own.gpu.terms, tolerance=tolerances[offer.name])
-    return gpu.terms
-
-
-def _kept(name: str, terms: SharingTerms, before: RecordedGpus) -> SharingTerms:
-    return kept_terms(before.terms[name], terms) if name in before.terms else terms
+def _kept(name: str, terms: SharingTerms, before: RecordedGpus, *, provisional: bool) -> SharingTerms:
+    if name not in before.terms:
+        return terms
+    kept = kept_terms(before.terms[name], terms)
+    return replace(kept, tolerance=terms.tolerance) if provisional else kept
 
 
 def is_booked_right(record: PlanRecord, offers: Iterable[Offer]) -> bool:
@@ -136,8 +128,8 @@ def _as_recorded(offer: Offer, gpus: RecordedGpus) -> Offer:
     """What it costs stays, but for the tolerance: stricter terms than are measured are not paid."""
     terms, compute = gpus.terms.get(offer.name), gpus.booked.get(offer.name)
     if terms is not None and offer.own is not None:
-        gpu, price = offer.own.at(terms.tolerance), offer.own.cost(terms.tolerance)
-        return replace(offer, price=price, gpu=replace(gpu, terms=terms, mps=offer.name in gpus.mps))
+        shared = at_tolerance(offer, terms.tolerance)
+        return replace(shared, gpu=replace(offer.own.gpu, terms=terms, mps=offer.name in gpus.mps))
     if offer.gpu is None or not offer.shares or (terms is None and compute is None):
         return offer
     gpu = replace(offer.gpu, compute=WHOLE if compute is None else compute, terms=terms, mps=offer.name in gpus.mps)

@@ -150,11 +150,11 @@ def _context(
     offers = resolve_offers(service, snapshot.types, snapshot.profiles, sharing)
     if isinstance(offers, Unplannable):
         return unplannable(offers, recorded, service)
-    place = (namespace_of(service), service.metadata.name)
-    asked = place, service.spec.model.name, offers.usable, snapshot.pods, snapshot.foreign_pods
+    place, planned = (namespace_of(service), service.metadata.name), _planned(snapshot, service, offers)
+    asked = place, service.spec.model.name, planned.usable, snapshot.pods, snapshot.foreign_pods
     facts = _timed(snapshot, snapshot.capacity.facts(*asked, declaring=snapshot.declaring), service)
-    declared = _problem(snapshot, service, offers, ClusterFacts())
-    problem = _problem(snapshot, service, offers, facts)
+    declared = _problem(snapshot, service, planned, ClusterFacts())
+    problem = _problem(snapshot, service, planned, facts)
     if isinstance(declared, Unplannable) or isinstance(problem, Unplannable):
         why = declared if isinstance(declared, Unplannable) else problem
         assert isinstance(why, Unplannable)  # noqa: S101  one of them is
@@ -164,6 +164,13 @@ def _context(
     bound = Counter(pod.instance_type for pod in snapshot.pods if pod.node is not None and not pod.terminating)
     stays = any(has.running < bound[name] for name, has in facts.types.items())
     return PlanningContext(service, offers, declared, problem, recorded, stored, runs, snapshot.counts_pairs, stays)
+
+
+def _planned(snapshot: ServiceSnapshot, service: InferenceService, offers: Offers) -> Offers:
+    """The offers of a plan, with tolerances of its own for a fixed load that may share."""
+    if service.spec.objective == "MinCost" and service.spec.scaling is None and snapshot.counts_pairs:
+        return offers
+    return replace(offers, usable=tuple(replace(offer, own=None) for offer in offers.usable))
 
 
 def _problem(
