@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import MiB, MilliCPU, Millionths, Percent
+from hetserve.base.units import MiB, MicroDollarsPerHour, MilliCPU, Millionths, Percent
 from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.objects.node import Taint
 from hetserve.planning.inputs import TypeFacts
@@ -26,6 +27,9 @@ from hetserve.reconcile.cluster.observed import (
     read_service,
     slice_fact,
 )
+from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
+from hetserve.reconcile.rollout import holdings
+from hetserve.reconcile.snapshot import ServiceSnapshot
 from testing.builders import MEASURED, instance_type, model_profile, service
 from testing.cluster import gpu_pod, plugin_pod
 from testing.scenes import CPU_TYPE, GPU_TYPE, cpu_profile, cpu_type, node
@@ -437,3 +441,20 @@ def test_a_slice_that_is_made_anew_under_its_name_still_offers_its_gpus() -> Non
     capacity.put_slice(read("after"))
     capacity.drop_slice(read("before"))
     assert capacity.facts(("default", "rm2"), "rm2", SHARED, (), ()).types[GPU_TYPE] == TypeFacts(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("runs", "price"),
+    [({}, 103_000), ({"share": 0.4}, 103_000), ({"tolerance": 1.25}, 144_000), ({"tolerance": 5.0}, 96_000)],
+    ids=["as planned", "other terms of the same tolerance", "tolerates less", "tolerates more"],
+)
+def test_an_instance_that_tolerates_as_much_as_is_planned_pays_that_and_another_by_its_own_terms(
+    runs: dict[str, float], price: int
+) -> None:
+    kind = InstanceType.model_validate(instance_type(GPU_TYPE, {"spec.price": {"hourly": "0.36", "per": "GPU"}}))
+    offer = next(replace(one, type=kind, price=MicroDollarsPerHour(103_000)) for one in SHARED if one.name == GPU_TYPE)
+    none = Finding("Unknown", "", "")
+    decision = PlanDecision(none, none, none, offers={GPU_TYPE: offer})
+    own = pod(**OWN, **on_terms(**runs))
+    snapshot = ServiceSnapshot(service("rm2"), datetime(2026, 1, 1, tzinfo=UTC), types=(kind,), pods=(own,))
+    assert holdings(snapshot, decision)[GPU_TYPE].paid == price
