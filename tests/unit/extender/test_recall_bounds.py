@@ -53,13 +53,13 @@ async def test_what_was_counted_of_every_pod_with_terms_that_is_kept_in_mind_is_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     terms, counted = SharingTerms(Millionths(700_000), Millionths(1_000_000)), list[Tenant]()
-    count = TenantSets._count
+    count = TenantSets._counted
 
-    def counting(sets: TenantSets, numbers: Numbers, newcomer: Tenant) -> Numbers:
+    def counting(sets: TenantSets, numbers: Numbers, newcomer: Tenant) -> Any:
         counted.append(newcomer)
         return count(sets, numbers, newcomer)
 
-    monkeypatch.setattr(TenantSets, "_count", counting)
+    monkeypatch.setattr(TenantSets, "_counted", counting)
     scene = Scene()
     for name, node in zip("ab", NODES, strict=True):
         scene.end(name)

@@ -307,7 +307,7 @@ def test_a_refusal_reads_no_set_of_tenants_one_by_one(monkeypatch: pytest.Monkey
 def test_what_was_read_of_a_newcomer_outlives_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = ledger_of(held("a", terms(tolerance=1.1)), held("b", terms(tolerance=1.15), "1"))
     counts: list[int] = []
-    monkeypatch.setattr(TenantSets, "_count", counted(TenantSets._count, counts))
+    monkeypatch.setattr(TenantSets, "_counted", counted(TenantSets._counted, counts))
     assert not fits(ledger.index, asks())
     before = ledger.index
     ledger.put_node(parse_node(gpu_node("n1", gpus=1, memory_mib=1024)))
