@@ -327,7 +327,8 @@ def counted(call: Callable[..., Any], calls: list[int]) -> Callable[..., Any]:
     return counting
 
 
-def test_what_was_read_is_kept_of_a_few_newcomers_and_right_for_all() -> None:
+def test_what_was_read_is_kept_of_a_few_newcomers_and_right_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hetserve.placement.ledger.terms._MOST_NEWCOMERS", 8)
     index: GpuIndex = ledger_of(held("a", terms(tolerance=1.2)), held("b", gpu="1")).index
     for number in range(200):
         loud = asks(terms(others=1 + number / 100))

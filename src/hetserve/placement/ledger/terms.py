@@ -101,7 +101,7 @@ class TenantSets:
         if known is None or len(known) < len(self.tenants):
             if known is None and len(self._read) >= _MOST_NEWCOMERS:
                 del self._read[next(iter(self._read))]
-            grown = np.full(2 * len(self.tenants), _UNREAD, dtype=np.int16)
+            grown = np.full(len(self.tenants) * 5 // 4 + 1, _UNREAD, dtype=np.int16)
             if known is None:
                 grown[0] = booked_percent((newcomer,))
             else:
