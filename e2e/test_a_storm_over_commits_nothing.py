@@ -1,8 +1,8 @@
 """Promise: whatever dies, no GPU is over-committed, no model shares one, and every pod is placed in the end.
 
-Pods of 20 models: slices of one or several GPUs, whole GPUs. Pods are deleted at random, GPUs turn unhealthy and well
-again, pairs of scheduler and extender, or one of both, are killed every few seconds. The long storm has 300 pods;
-HETSERVE_STORM_SECONDS makes it longer, HETSERVE_STORM_SEED makes another one.
+Pods of 24 models: slices of one or several GPUs, some on terms, whole GPUs. Pods are deleted at random, GPUs turn
+unhealthy and well again, pairs of scheduler and extender, or one of both, are killed every few seconds. The long storm
+has 330 pods; HETSERVE_STORM_SECONDS makes it longer, HETSERVE_STORM_SEED makes another one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,18 @@ from harness.kube import Manifest
 from harness.nodes import INSTANCE_TYPE_LABEL
 from harness.sandbox import Sandbox
 from harness.waiting import Unmet, wait_until
-from hetserve.api.names import LABEL_MODEL, QUEUE_GATE, RESOURCE_GPU, RESOURCE_GPU_MEMORY, SCHEDULER_NAME
+from hetserve.api.names import (
+    ANNOTATION_GPU_SHARING,
+    LABEL_MODEL,
+    QUEUE_GATE,
+    RESOURCE_GPU,
+    RESOURCE_GPU_COMPUTE,
+    RESOURCE_GPU_MEMORY,
+    SCHEDULER_NAME,
+)
+from hetserve.base.units import Millionths
+from hetserve.objects.gpu_sharing import SharingTerms, terms_text
+from hetserve.objects.resources import WHOLE_COMPUTE
 
 SHORT: Final = 8.0
 LONG: Final = float(os.environ.get("HETSERVE_STORM_SECONDS", "30"))
@@ -44,7 +55,7 @@ FAULT_SECONDS: Final = 6.0
 
 @dataclass(frozen=True)
 class Model:
-    """Pods that each ask for `mib` of `gpus` GPUs (0: all of it), on nodes of one type."""
+    """Pods that each ask for `mib` of `gpus` GPUs (0: all of it), on nodes of one type. terms: on which they share."""
 
     name: str
     nodes: str
@@ -53,10 +64,15 @@ class Model:
     gpus: int = 1
     stateful: bool = False
     gated: bool = True
+    terms: SharingTerms | None = None
 
     def limits(self) -> dict[str, str]:
         memory = {RESOURCE_GPU_MEMORY: str(self.mib)} if self.mib else {}
-        return memory | ({RESOURCE_GPU: str(self.gpus)} if self.gpus > 1 or not self.mib else {})
+        compute = {RESOURCE_GPU_COMPUTE: str(WHOLE_COMPUTE)} if self.terms else {}
+        return memory | compute | ({RESOURCE_GPU: str(self.gpus)} if self.gpus > 1 or not self.mib else {})
+
+    def annotations(self) -> dict[str, str]:
+        return {} if self.terms is None else {ANNOTATION_GPU_SHARING: terms_text(self.terms)}
 
 
 SLICES: Final = tuple(
@@ -74,6 +90,23 @@ MIXED: Final = (
 
 The tightest is a whole pair: the others touch at most 52 of 64 GPUs.
 """
+ON_TERMS: Final = tuple(
+    Model(
+        f"on-terms-{number}",
+        "terms",
+        8,
+        2048,
+        stateful=number % 2 == 1,
+        terms=SharingTerms(
+            Millionths(550_000),
+            Millionths(1_750_000),
+            Millionths(900_000),
+            tuple((f"on-terms-{other}", Millionths(350_000)) for other in range(4)),
+        ),
+    )
+    for number in range(4)
+)
+"""On 2 nodes of 8 GPUs: three share a GPU, by pairs alone, so that some GPU always tolerates any pod."""
 CROWD: Final = Model("crowd", "mixed", 12, 0, gated=False)
 """More whole GPUs than remain: somebody always waits."""
 FEW_SLICES: Final = tuple(replace(model, replicas=8) for model in SLICES)
@@ -92,7 +125,7 @@ def workload(model: Model, nodes: str) -> Manifest:
     spec = {
         "replicas": model.replicas,
         "selector": {"matchLabels": {"app": model.name}},
-        "template": {"metadata": {"labels": labels}, "spec": pod},
+        "template": {"metadata": {"labels": labels, "annotations": model.annotations()}, "spec": pod},
     }
     if model.stateful:
         spec |= {"podManagementPolicy": "Parallel", "serviceName": model.name}
@@ -198,7 +231,7 @@ def caught_up(monitor: InvariantMonitor, pods: list[Manifest]) -> bool | Unmet:
 def test_no_revision_of_a_storm_over_commits_a_gpu(
     own_cluster: Cluster, namespace: str, seconds: float, slices: tuple[Model, ...]
 ) -> None:
-    models = slices + MIXED
+    models = slices + MIXED + ON_TERMS
     there = sum(model.replicas for model in models)
     cluster = own_cluster
     cluster.install_hetserve(ELECTED)
@@ -207,6 +240,7 @@ def test_no_revision_of_a_storm_over_commits_a_gpu(
     sandbox = Sandbox(cluster, namespace)  # nodes end with the test's own cluster
     sandbox.nodes("slices", count=10, gpus=8)
     sandbox.nodes("mixed", count=8, gpus=8)
+    sandbox.nodes("terms", count=2, gpus=8)
     nodes, faults = cluster.kube.list("nodes"), GpuFaults(cluster.kube)
     with watching(cluster.folder.kubeconfig, namespace, nodes, faults) as monitor:
         cluster.apply([workload(model, sandbox.scoped(model.nodes)) for model in (CROWD, *models)], namespace)

@@ -55,6 +55,7 @@ def test_a_pair_that_is_measured_to_fit_shares_and_another_waits_and_is_told_why
         cluster.apply([paired(sandbox, "a", b="1.1"), paired(sandbox, "b", a="1.2")], namespace)
         sandbox.wait_for_bound(2)
         assert by_gpu(sandbox) == [["a", "b"]], "by their greatest factors no two of these share"
+        assert not violations(cluster.kube.list("pods"), cluster.kube.list("nodes"))
         shown = {one["name"]: one for gpu in cluster.ledger()["gpus"] for one in gpu["pods"] if one["sharing"]}
         assert shown["a"]["sharing"] == {"share": "0.5", "tolerance": "1.75", "slowdown": "1.2"}
         assert shown["b"]["sharing"] == {"share": "0.5", "tolerance": "1.75", "slowdown": "1.1"}
@@ -68,7 +69,6 @@ def test_a_pair_that_is_measured_to_fit_shares_and_another_waits_and_is_told_why
         cluster.kube.delete("pods", "a", namespace, grace=0)
         cluster.kube.delete("pods", "b", namespace, grace=0)
         wait_for_names(sandbox, {"c"})
-        assert not violations(cluster.kube.list("pods"), cluster.kube.list("nodes"))
 
 
 def test_an_upgrade_puts_no_pod_with_terms_beside_those_of_before(cluster: Cluster, namespace: str) -> None:

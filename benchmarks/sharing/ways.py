@@ -48,7 +48,7 @@ class Room:
     def left(self, wanted: WantedInstance) -> int:
         """GPUs that could take such an instance now; each takes one."""
         index = self._placer.ledger.index
-        return int(Masks.of(index, wanted.request, self._offered(wanted)).settled(index, wanted.request).fits.sum())
+        return int(Masks.of(index, wanted.request, self._offered(wanted)).fits.sum())
 
     def place(self, wanted: WantedInstance, among: Collection[str] | None = None) -> PlacedInstance | None:
         """Its place by the extender's decision; None if there is none. among: nodes; None: all."""

@@ -161,7 +161,7 @@ def test_spoiled_terms_stop_nobody_else_and_the_log_replays() -> None:
     PodEventHandler(placer).replace([*pods, gpu_pod("good", sharing=parse_terms(with_()), node="n0", gpu="0")])
     newcomer = gpu_pod("new", model="new", sharing=parse_terms(READABLE["as many factors as may be"]))
     assert placer.filter(newcomer, ["n0"]).passed == ("n0",)
-    assert [use.booked_compute for use in placer.ledger.gpus()] == [33, 100 * len(spoiled), 33]
+    assert [use.booked_compute for use in placer.ledger.gpus()] == [69, 100 * len(spoiled), 0]
     for number, text in enumerate(spoiled):
         asking = gpu_pod(f"w{number}", compute=100, annotations={SHARING: text})
         with pytest.raises(ValueError, match=SHARING):

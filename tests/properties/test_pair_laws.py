@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from hetserve.placement.ledger.compare import ClusterHoldings, compare
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory, parse_node
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
+from hetserve.placement.ledger.terms import TenantSets
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest
 from hetserve.placement.pods.view import parse_pod
 from sharing_terms import slowed, terms_of
@@ -68,6 +70,18 @@ def test_one_more_makes_no_room_and_one_less_breaks_no_promise(
     assert booked_percent(tenants) <= booked_percent(more)
     fewer = data.draw(st.permutations(more))[: data.draw(st.integers(0, len(more)))]
     assert tolerate(fewer) or not tolerate(more)
+
+
+@given(st.lists(SEVERAL, max_size=16), st.lists(TENANTS, min_size=1, max_size=3))
+def test_all_sets_of_tenants_are_counted_at_once_as_each_by_the_rule(
+    several: list[list[Tenant]], newcomers: list[Tenant]
+) -> None:
+    sets = TenantSets()
+    for there in (several[:1], several):
+        numbers = np.array([sets.number(tuple(one)) for one in there], dtype=np.int64)
+        for newcomer in newcomers:
+            by_rule = [min(booked_percent([*one, newcomer]), 32_767) for one in there]
+            assert sets.percents_with(numbers, newcomer).tolist() == by_rule
 
 
 @given(terms_of(MODELS), st.booleans())

@@ -277,4 +277,4 @@ class RefusedPods:
 
 def _kind(request: GpuRequest, pod: RefusedPod) -> Hashable:
     """Everything that decides whether a pod fits."""
-    return request.claim, pod.excluded
+    return request.namespace, request.claim, pod.excluded

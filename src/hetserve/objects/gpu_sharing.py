@@ -92,7 +92,15 @@ def slowdowns(tenants: Sequence[Tenant]) -> tuple[Millionths, ...]:
     if len(tenants) < 2:
         return (ONE,) * len(tenants)
     shares = sum(tenant.terms.share for tenant in tenants)
-    return tuple(Millionths(max(shares, ONE + _added(tenants, at))) for at in range(len(tenants)))
+    return tuple(Millionths(max(shares, ONE + more)) for more in added(tenants))
+
+
+def added(tenants: Sequence[Tenant]) -> tuple[Millionths, ...]:
+    """What the others add to the times of each tenant of one GPU."""
+    return tuple(
+        Millionths(sum(other.adds_to(one) for place, other in enumerate(tenants) if place != at))
+        for at, one in enumerate(tenants)
+    )
 
 
 def tolerate(tenants: Sequence[Tenant]) -> bool:
@@ -119,11 +127,6 @@ def booked_percent(tenants: Sequence[Tenant]) -> Percent:
         return Percent(0)
     slow = slowdowns(tenants) if len(tenants) > 1 else (tenants[0].terms.share,)
     return Percent(max(-(-ALL * one // tenant.terms.tolerance) for one, tenant in zip(slow, tenants, strict=True)))
-
-
-def _added(tenants: Sequence[Tenant], at: int) -> int:
-    """What the others add to the times of the tenant at a place."""
-    return sum(other.adds_to(tenants[at]) for place, other in enumerate(tenants) if place != at)
 
 
 def terms_text(terms: SharingTerms) -> str:

@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from extender_bench import reply_of
+from hetserve.api import names
 from hetserve.base.units import Millionths, Seconds
-from hetserve.objects.gpu_sharing import SharingTerms
+from hetserve.objects.gpu_sharing import SharingTerms, terms_text
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.ledger.bookings import LedgerError
 from hetserve.placement.log.journal import VERSION, VERSIONS, JournaledPlacer
 from hetserve.placement.log.replay import ReplayError, replay
+from hetserve.placement.log.what_if import what_if
 from hetserve.placement.placer import Mode
 from hetserve.placement.pods.requests import PolicyName
 from hetserve.placement.pods.view import parse_pod
@@ -126,6 +128,26 @@ def test_a_log_from_before_pods_had_terms_is_read_as_it_was() -> None:
     assert len(old[1]["args"]["bookings"]) > 1
     assert replay(old).difference is None
     assert replay(old).decisions > 20
+
+
+def test_terms_in_a_log_from_before_are_not_read() -> None:
+    terms = SharingTerms(Millionths(500_000), Millionths(1_750_000))
+    log, placer = started()
+    for name, gpu in (("a", "0"), ("b", "1")):
+        bound = gpu_pod(name, memory_mib=100, model=name, compute=100, node="n0", gpu=gpu)
+        PodEventHandler(placer).apply("ADDED", bound)
+    for name in ("c", "d"):
+        pod = gpu_pod(name, memory_mib=100, model=name, compute=100)
+        placer.fix_gpus(parse_pod(pod).request, placer.filter(pod, ["n0", "n1"]).passed[0])
+    old = records(log)
+    old[0]["version"] = 5
+    for record in old:
+        for raw in [record["args"]["raw"]] if "raw" in record.get("args", {}) else []:
+            raw["metadata"].setdefault("annotations", {})[names.ANNOTATION_GPU_SHARING] = terms_text(terms)
+    assert sum(names.ANNOTATION_GPU_SHARING in str(record) for record in old) == 4
+    assert replay(old).difference is None, "each was given a GPU of its own"
+    assert what_if(old, PolicyName("BestFit")).most_pods_on_a_gpu == 1
+    assert replay([{**old[0], "version": VERSION}, *old[1:]]).difference is not None
 
 
 def test_decisions_about_terms_are_replayed_from_a_checkpoint_on() -> None:

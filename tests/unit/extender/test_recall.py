@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from hetserve.base.units import Millionths
+from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.placement.event_handlers import NodeEventHandler, PodEventHandler
 from hetserve.placement.placer import Mode
 from hetserve_extender.requeue.refused_pods import ANSWERED_WITHIN
@@ -219,3 +222,18 @@ async def test_what_the_watch_shows_of_pods_that_are_booked_already_is_no_change
     scene.pod("c", 16384, model="c", node="n0", gpu="0")
     await scene.requeuer.requeue()
     assert scene.requeuer.refused.changes.state == before, "all refused pods are decided again for each bind"
+
+
+async def test_a_pod_with_terms_is_recalled_though_one_like_it_of_another_namespace_does_not_fit() -> None:
+    tight, plain = (SharingTerms(Millionths(300_000), Millionths(tolerance)) for tolerance in (1_200_000, 1_750_000))
+    guest = replace(tight, others=Millionths(900_000), named=(("host", Millionths(0)),))
+    scene = Scene()
+    there = scene.pod("there", 32768, model="z", node="n9", gpu="0", namespace="far", sharing=plain)
+    NodeEventHandler(scene.placer).apply("ADDED", gpu_node("n9", gpus=1))
+    for namespace in ("default", "far"):
+        pod = scene.pod(f"of-{namespace}", 1024, model="guest", namespace=namespace, sharing=guest)
+        assert not scene.filter(pod, "n9")
+    PodEventHandler(scene.placer).apply("DELETED", there)
+    scene.pod("host", 1024, node="n9", gpu="0", namespace="far", sharing=plain)
+    await scene.requeuer.requeue()
+    assert scene.recalled() == ["of-far"], "its pair with the host was measured"

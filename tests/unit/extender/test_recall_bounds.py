@@ -10,13 +10,16 @@ import pytest
 
 from harness import limits
 from hetserve.api import names
+from hetserve.base.units import Millionths
+from hetserve.objects.gpu_sharing import SharingTerms, Tenant
 from hetserve.placement.event_handlers import NodeEventHandler
+from hetserve.placement.ledger.terms import Numbers, TenantSets
 from hetserve_extender.requeue import refused_pods
 from hetserve_extender.requeue.refused_pods import LONGEST_UID, REMEMBERED, SEEN_WITHIN
 from hetserve_extender.requeue.requeuer import SETTLE
 from hetserve_shell.tasks import slices
 from hetserve_shell.tasks.supervisor import supervise
-from recall_scene import Scene
+from recall_scene import NODES, Scene
 from testing.cluster import gpu_node, gpu_pod
 
 
@@ -44,6 +47,29 @@ async def test_no_more_pods_are_kept_in_mind_than_stated() -> None:
     due = await scene.requeuer.due()
     assert len(due) == REMEMBERED
     assert due[0][1].name == "p50"
+
+
+async def test_what_was_counted_of_every_pod_with_terms_that_is_kept_in_mind_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terms, counted = SharingTerms(Millionths(700_000), Millionths(1_000_000)), list[Tenant]()
+    count = TenantSets._counted
+
+    def counting(sets: TenantSets, numbers: Numbers, newcomer: Tenant) -> Any:
+        counted.append(newcomer)
+        return count(sets, numbers, newcomer)
+
+    monkeypatch.setattr(TenantSets, "_counted", counting)
+    scene = Scene()
+    for name, node in zip("ab", NODES, strict=True):
+        scene.end(name)
+        scene.pod(f"{name}-2", node=node, gpu="0", sharing=terms)
+    for number in range(REMEMBERED):
+        assert not scene.filter(scene.pod(f"p{number}", sharing=terms))
+    assert len(counted) == REMEMBERED
+    NodeEventHandler(scene.placer).apply("ADDED", gpu_node("n2", gpus=1, memory_mib=1))
+    assert not await scene.requeuer.due()
+    assert len(counted) == REMEMBERED
 
 
 async def test_what_is_kept_of_a_refused_pod_does_not_grow_with_what_the_request_brought() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from hetserve.api import names
 from hetserve.base.units import MiB, Millionths, Percent, Seconds
 from hetserve.objects.fields import InvalidObjectError
-from hetserve.objects.gpu_sharing import SharingTerms, terms_text
+from hetserve.objects.gpu_sharing import SharingTerms, booked_percent, terms_text
 from hetserve.placement.check import violations
 from hetserve.placement.decision.decide import decide, feasible, fits, scores
 from hetserve.placement.decision.explain import explain
@@ -22,7 +23,7 @@ from hetserve.placement.ledger.index import GpuIndex
 from hetserve.placement.ledger.inventory import parse_node
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import problem_lines
-from hetserve.placement.ledger.terms import TermColumns
+from hetserve.placement.ledger.terms import TenantSets, TermColumns
 from hetserve.placement.placer import Placer
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, PolicyName
 from hetserve.placement.pods.view import parse_pod
@@ -205,6 +206,16 @@ def test_the_refusal_names_whose_tolerance_would_be_exceeded_where_it_comes_near
     )
 
 
+def test_a_refusal_names_no_gpu_of_a_node_that_has_room() -> None:
+    ledger = ledger_of(held("a", terms(tolerance=1.19)))
+    ledger.put_node(parse_node(gpu_node("n1", gpus=1, memory_mib=16384)))
+    ledger.observe(parse_pod(gpu_pod("b", node="n1", gpu="0", model="b", sharing=terms(tolerance=1.05))))
+    passed, refusals = feasible(ledger.index, asks(), ["n0", "n1"])
+    assert passed == ("n0",)
+    (refusal,) = refusals
+    assert "on GPU 0 of node n1 a pod of model default/b would take 1.2 times" in refusal_text(refusal)
+
+
 def test_a_bind_that_comes_too_late_says_who_came_before() -> None:
     ledger = ledger_of(held("a", gpu="0,1", gpus=2))
     (refusal,) = decide(ledger.index, asks(terms(tolerance=1.1)), ["n0"]).refusals
@@ -283,7 +294,41 @@ def test_sets_that_are_on_no_gpu_are_forgotten(monkeypatch: pytest.MonkeyPatch) 
     assert len(columns.on(1)) == 60
 
 
-def test_what_was_read_is_kept_of_a_few_newcomers_and_right_for_all() -> None:
+def test_a_refusal_reads_no_set_of_tenants_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = range(40)
+    pods = [held(f"p{gpu}", terms(share=0.2 + gpu / 100, tolerance=1.1), str(gpu), memory_mib=64) for gpu in gpus]
+    index = ledger_of(*pods, node=gpu_node("n0", gpus=40, memory_mib=16384)).index
+    asked: list[int] = []
+    monkeypatch.setattr("hetserve.placement.ledger.terms.booked_percent", counted(booked_percent, asked))
+    assert not fits(index, asks())
+    assert len(asked) <= 1, "the columns of all sets are counted together"
+
+
+def test_what_was_read_of_a_newcomer_outlives_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = ledger_of(held("a", terms(tolerance=1.1)), held("b", terms(tolerance=1.15), "1"))
+    counts: list[int] = []
+    monkeypatch.setattr(TenantSets, "_counted", counted(TenantSets._counted, counts))
+    assert not fits(ledger.index, asks())
+    before = ledger.index
+    ledger.put_node(parse_node(gpu_node("n1", gpus=1, memory_mib=1024)))
+    assert not fits(ledger.index, asks())
+    assert ledger.index is not before
+    assert len(counts) == 1
+    ledger.observe(parse_pod(held("c", terms(tolerance=1.12))))
+    assert not fits(ledger.index, asks())
+    assert len(counts) == 2, "of the only set that is new"
+
+
+def counted(call: Callable[..., Any], calls: list[int]) -> Callable[..., Any]:
+    def counting(*args: Any) -> Any:
+        calls.append(1)
+        return call(*args)
+
+    return counting
+
+
+def test_what_was_read_is_kept_of_a_few_newcomers_and_right_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hetserve.placement.ledger.terms._MOST_NEWCOMERS", 8)
     index: GpuIndex = ledger_of(held("a", terms(tolerance=1.2)), held("b", gpu="1")).index
     for number in range(200):
         loud = asks(terms(others=1 + number / 100))

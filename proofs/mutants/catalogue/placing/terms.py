@@ -12,6 +12,7 @@ INDEX: Final = "hetserve.placement.ledger.index"
 COLUMNS: Final = "hetserve.placement.ledger.terms"
 
 LAWS: Final = "tests/properties/test_pair_laws.py"
+AT_ONCE: Final = "test_all_sets_of_tenants_are_counted_at_once_as_each_by_the_rule"
 FRACTIONS: Final = "test_the_rule_is_the_one_written_out_as_fractions"
 UNIT: Final = "tests/unit/placement/test_sharing_on_terms.py"
 
@@ -83,10 +84,74 @@ TERMS: Final = (
     Mutant(
         "terms: what was read of one newcomer holds for all",
         COLUMNS,
-        "_Sets.read",
+        "TenantSets._of",
         Replace("$self._read.get($newcomer)", "next(iter($self._read.values()), None)"),
         UNIT,
         "test_what_was_read_is_kept_of_a_few_newcomers_and_right_for_all",
+    ),
+    Mutant(
+        "terms: of all sets at once, what the others add is forgotten",
+        COLUMNS,
+        "TenantSets._count",
+        Replace("ONE + $others + $by_newcomer", "ONE + $by_newcomer"),
+        LAWS,
+        AT_ONCE,
+    ),
+    Mutant(
+        "terms: of all sets at once, the newcomer's own tolerance is forgotten",
+        COLUMNS,
+        "TenantSets._count",
+        Replace("np.maximum($theirs, -($own // $tolerance))", "$theirs"),
+        LAWS,
+        AT_ONCE,
+    ),
+    Mutant(
+        "terms: of all sets at once, who adds to whom is swapped",
+        COLUMNS,
+        "TenantSets._pairs",
+        Replace("($one.adds_to($two), $two.adds_to($one))", "($two.adds_to($one), $one.adds_to($two))"),
+        LAWS,
+        AT_ONCE,
+    ),
+    Mutant(
+        "terms: a refusal reads the sets one by one",
+        COLUMNS,
+        "TenantSets._counted",
+        never("len($numbers) > _FEW"),
+        UNIT,
+        "test_a_refusal_reads_no_set_of_tenants_one_by_one",
+    ),
+    Mutant(
+        "terms: a new index forgets what was read",
+        "hetserve.placement.ledger.allocations",
+        "Allocations.index",
+        Replace("GpuIndex($nodes, $self._sets)", "GpuIndex($nodes)"),
+        UNIT,
+        "test_what_was_read_of_a_newcomer_outlives_the_index",
+    ),
+    Mutant(
+        "terms: a refusal names a GPU of any node",
+        "hetserve.placement.decision.refusals",
+        "_slow_text",
+        Replace("$masks.alike & $index.offered($nodes)", "$masks.alike & ~$masks.fits"),
+        UNIT,
+        "test_a_refusal_names_no_gpu_of_a_node_that_has_room",
+    ),
+    Mutant(
+        "terms: pods of two namespaces are recalled as one kind",
+        "hetserve_extender.requeue.refused_pods",
+        "_kind",
+        Replace("($request.namespace, $claim, $excluded)", "($claim, $excluded)"),
+        "tests/unit/extender/test_recall.py",
+        "test_a_pod_with_terms_is_recalled_though_one_like_it_of_another_namespace_does_not_fit",
+    ),
+    Mutant(
+        "terms: an old log is read with them",
+        "hetserve.placement.log.replay",
+        "as_then",
+        always("$version == VERSION or not isinstance($given, Mapping)"),
+        "tests/unit/extender/test_placement_log.py",
+        "test_terms_in_a_log_from_before_are_not_read",
     ),
     Mutant(
         "terms: sets are forgotten that are on GPUs",
@@ -97,10 +162,10 @@ TERMS: Final = (
         "test_sets_that_are_on_no_gpu_are_forgotten",
     ),
     Mutant(
-        "terms: only the best GPU's pairs are read",
-        "hetserve.placement.decision.decide",
-        "_best_two",
-        always("$index.terms.tolerate($row, $newcomer)"),
+        "terms: a GPU that does not tolerate the pod is chosen",
+        COLUMNS,
+        "TermColumns.tolerant",
+        Replace("$mask & ($percents <= ALL)", "$mask"),
         UNIT,
         "test_pods_share_a_gpu_while_none_is_slowed_down_beyond_what_it_tolerates",
     ),

@@ -134,9 +134,9 @@ def decide(
     if not explain and (found := _best_anywhere(index, request, offered, ranks)) is not None:
         return PlacementDecision(request, *found, (), policy)
     masks = Masks.of(index, request, offered)
-    best, second = _best_two(index, request, masks, ranks)
+    best, second = best_two(index, masks.fits, ranks, request.gpus)
     told = best is None or explain
-    refused = refusals(index, request, offered, masks.settled(index, request)) if told else ()
+    refused = refusals(index, request, offered, masks) if told else ()
     chosen, runner_up = _offer(index, best, request), _offer(index, second, request)
     return PlacementDecision(request, chosen, runner_up, refused, policy)
 
@@ -146,7 +146,7 @@ def feasible(
 ) -> tuple[tuple[str, ...], tuple[NodeRefusal, ...]]:
     """(offered nodes that can take the request, in that order; why the others cannot)."""
     index = index.narrowed_to(offered)
-    masks = Masks.of(index, request, offered).settled(index, request)
+    masks = Masks.of(index, request, offered)
     if not isinstance(offered, tuple):
         offered = tuple(offered)
     able = np.append(index.on_node(masks.fits) >= request.gpus, False)
@@ -161,7 +161,7 @@ def fits(index: GpuIndex, request: GpuRequest, nodes: Mask | None = None) -> boo
     """Whether `decide` would find GPUs on the nodes (None: all)."""
     if not request.whole and request.memory_mib > index.free.max(initial=0):
         return False
-    able = index.on_node(Masks.of(index, request, None).settled(index, request).fits) >= request.gpus
+    able = index.on_node(Masks.of(index, request, None).fits) >= request.gpus
     return bool((able if nodes is None else able & nodes).any())
 
 
@@ -174,7 +174,7 @@ def scores(
     """
     index = index.narrowed_to(offered)
     ranks = rank_of(request.policy or policy)(index, request)
-    masks = Masks.of(index, request, offered).settled(index, request)
+    masks = Masks.of(index, request, offered)
     nodes, places = node_order(index, masks.fits, ranks, request.gpus)
     last = int(places[-1]) if len(places) else 0
     step = max(last, MAX_SCORE - 1)
@@ -189,24 +189,10 @@ def _best_anywhere(
     """The best two of the cluster if both are offered; else None. Faster than a look at each offered node."""
     if 2 * len(offered) < len(index.nodes):
         return None
-    rows = _best_two(index, request, Masks.of(index, request, None), ranks)
+    rows = best_two(index, Masks.of(index, request, None).fits, ranks, request.gpus)
     best, second = (_offer(index, found, request) for found in rows)
     if best is None or best.node not in offered or (second is not None and second.node not in offered):
         return None
-    return best, second
-
-
-def _best_two(index: GpuIndex, request: GpuRequest, masks: Masks, ranks: Numbers) -> tuple[Rows | None, Rows | None]:
-    """Rows as of `best_two`; of one GPU on terms, pairs are read in the order of ranks until two are found."""
-    if request.sharing is None or request.gpus > 1:
-        return best_two(index, masks.settled(index, request).fits, ranks, request.gpus)
-    newcomer, found = request.tenant(request.sharing), list[Rows | None]()
-    left = np.where(masks.fits, ranks, -1)
-    while left.size and len(found) < 2 and left[row := int(left.argmax())] >= 0:
-        left[row] = -1
-        if index.terms.tolerate(row, newcomer):
-            found.append((row,))
-    best, second = (*found, None, None)[:2]
     return best, second
 
 

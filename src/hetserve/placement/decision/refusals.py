@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -86,7 +86,7 @@ class Masks:
     alike: Mask
     """With pods that count their compute as the request does."""
     fits: Mask
-    """With the compute; of a request on terms as far as was read, before it is `settled`."""
+    """With the compute; of a request on terms: tolerating it."""
 
     @classmethod
     def of(cls, index: GpuIndex, request: GpuRequest, offered: Sequence[str] | None) -> Masks:
@@ -101,10 +101,6 @@ class Masks:
         roomy = eligible & (index.free >= request.memory_mib)
         alike = index.of_its_kind(roomy, request)
         return cls(selected, usable, eligible, roomy, alike, index.with_compute(alike, request))
-
-    def settled(self, index: GpuIndex, request: GpuRequest) -> Masks:
-        """The masks once the slow-downs of every GPU are counted by pairs."""
-        return self if request.sharing is None else replace(self, fits=index.tolerant(self.fits, request))
 
 
 def refusals(index: GpuIndex, request: GpuRequest, offered: Sequence[str], masks: Masks) -> tuple[NodeRefusal, ...]:
@@ -137,18 +133,17 @@ def _refusal(
     most = _most(index, request, masks, kind)
     if kind is RefusalKind.UNDECLARED and request.sharing is None and index.terms.pods[masks.roomy].any():
         return NodeRefusal(kind, request, nodes, most, names=(names.ANNOTATION_GPU_SHARING,))
-    slow = _slow_text(index, request, masks) if kind is RefusalKind.NO_TOLERANCE and request.gpus == 1 else ""
+    slow = _slow_text(index, request, masks, nodes) if kind is RefusalKind.NO_TOLERANCE and request.gpus == 1 else ""
     return NodeRefusal(kind, request, nodes, most, message=slow)
 
 
-def _slow_text(index: GpuIndex, request: GpuRequest, masks: Masks) -> str:
-    """Who would be slowed down too much on the GPU that comes nearest to taking a request on terms."""
+def _slow_text(index: GpuIndex, request: GpuRequest, masks: Masks, nodes: tuple[str, ...]) -> str:
+    """Who would be slowed down too much on the GPU of the nodes that comes nearest to taking a request on terms."""
     if request.sharing is None:
         return ""
     newcomer = request.tenant(request.sharing)
-    refusing = masks.alike & ~masks.fits
-    rows = np.flatnonzero(refusing)
-    row = int(rows[index.terms.percents_with(refusing, newcomer)[rows].argmin()])
+    rows = np.flatnonzero(masks.alike & index.offered(nodes))
+    row = int(rows[index.terms.sets.percents_with(index.terms.numbers[rows], newcomer).argmin()])
     there = [*index.terms.on(row), newcomer]
     who = [f"a pod of {_of_model(one)}" for one in there[:-1]] + ["the pod"]
     node, gpu = index.nodes[index.node_of[row]].name, index.gpus[row].id

@@ -21,6 +21,7 @@ from hetserve.placement.ledger.problems import (
     through_plugin,
     unlisted_gpus,
 )
+from hetserve.placement.ledger.terms import TenantSets
 
 _NO_PODS: Final[Mapping[str, Booking]] = {}
 
@@ -49,6 +50,7 @@ class Allocations:
         self._bookings: dict[str, Booking] = {}
         self._places: dict[Place, _OnPlace] = {}
         self._index: GpuIndex | None = None
+        self._sets: TenantSets | None = None
 
     def node(self, name: str) -> NodeInventory | None:
         return self._nodes.get(name)
@@ -66,11 +68,17 @@ class Allocations:
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
         if known != node:
-            self._index = None
+            self._outdate()
 
     def unset_node(self, name: str) -> None:
         del self._nodes[name]
-        self._index = None
+        self._outdate()
+
+    def _outdate(self) -> None:
+        """Ends the index, but for its sets of tenants."""
+        if self._index is not None:
+            self._sets = self._index.terms.sets
+            self._index = None
 
     def put(self, booking: Booking) -> None:
         uid = booking.request.uid
@@ -111,7 +119,7 @@ class Allocations:
     @property
     def index(self) -> GpuIndex:
         if self._index is None:
-            self._index = GpuIndex(self._nodes.values())
+            self._index = GpuIndex(self._nodes.values(), self._sets)
             for place, here in self._places.items():
                 for booking in here.pods.values():
                     self._index.book(place, booking, 1)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.ledger.bookings import Booking, Unattributed
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory, Place
-from hetserve.placement.ledger.terms import TermColumns
+from hetserve.placement.ledger.terms import TenantSets, TermColumns
 from hetserve.placement.pods.requests import AntiAffinity, GpuRequest, GpuSelector, ModelKey, Sharing
 
 Mask = NDArray[np.bool_]
@@ -31,7 +31,8 @@ _FIRST.setflags(write=False)
 class GpuIndex:
     """Rows of all GPUs; the ledger changes them, `decide` and the policies read them."""
 
-    def __init__(self, inventories: Iterable[NodeInventory]) -> None:
+    def __init__(self, inventories: Iterable[NodeInventory], sets: TenantSets | None = None) -> None:
+        """sets: of the index before, whose numbers and readings stay."""
         inventories = list(inventories)
         self.nodes = sorted((node for node in inventories if node.gpus), key=lambda node: node.name)
         self.unreadable = frozenset(node.name for node in inventories if node.problem is not None)
@@ -54,7 +55,7 @@ class GpuIndex:
         """Pods that book a percentage or hold the GPU whole."""
         self.accounts = 0
         """Sum of these and of pods on terms: while it is 0 nobody's compute need be looked at."""
-        self.terms = TermColumns.of(len(self.gpus))
+        self.terms = TermColumns.of(len(self.gpus), sets)
         self.pods: Numbers = np.zeros(len(self.gpus), dtype=np.int64)
         self.idle = np.ones(len(self.gpus), dtype=np.bool_)
         self.healthy = np.array([gpu.healthy for gpu in self.gpus], dtype=np.bool_)
@@ -217,15 +218,11 @@ class GpuIndex:
     def with_compute(self, mask: Mask, request: GpuRequest) -> Mask:
         """The mask without GPUs that have too little free compute for what the request declares.
 
-        Of a request on terms as far as was read: `tolerant` says the rest.
+        Of a request on terms: without those on which it is slowed down too much, or another pod.
         """
         if request.sharing is not None:
-            return self.terms.perhaps(mask, request.tenant(request.sharing))
+            return self.terms.tolerant(mask, request.tenant(request.sharing))
         return mask if request.compute is None else mask & (self.free_compute >= request.compute)
-
-    def tolerant(self, mask: Mask, request: GpuRequest) -> Mask:
-        """The mask `with_compute`, without GPUs on which a request on terms is slowed down too much, or another pod."""
-        return mask if request.sharing is None else self.terms.tolerant(mask, request.tenant(request.sharing))
 
     def over_booked(self, row: int, request: GpuRequest) -> bool:
         """Whether a GPU on which the request is counted holds more than it has, or what must not share it."""

@@ -1,7 +1,7 @@
 """Pods that share GPUs on terms, by row of the index, and which GPUs tolerate one more (`objects.gpu_sharing`).
 
-Pods of a Deployment have equal terms, so few sets of tenants are on many GPUs. Each set has a number, and what was read
-of a newcomer beside it is kept: a decision looks up one number per GPU.
+Pods of a Deployment have equal terms, so few sets of tenants are on many GPUs. Each set has a number and columns, by
+which all sets are counted with a newcomer at once. What was counted is kept: a decision looks up one number per GPU.
 """
 
 from __future__ import annotations
@@ -14,32 +14,58 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.base.units import Percent
-from hetserve.objects.gpu_sharing import ALL, Tenant, booked_percent
+from hetserve.objects.gpu_sharing import ALL, ONE, Tenant, added, booked_percent
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
+Percents = NDArray[np.int16]
 Tenants = tuple[Tenant, ...]
 _UNREAD: Final = 0
-_MOST_NEWCOMERS: Final = 64
-"""Of which it is kept what was read."""
+_MOST_PERCENT: Final = 32_767
+_MOST_NEWCOMERS: Final = 1024
+"""Of which it is kept what was read: more than there are refused pods to be tried again."""
+_FEW: Final = 4
 _LEAST_SETS: Final = 1024
+_SETS_PER_GPU: Final = 4
 
 
-class _Sets:
-    """Sets of tenants by number; 0: none."""
+class TenantSets:
+    """Sets of tenants by number; 0: none. An index hands them on to the next one, with all that was read."""
 
     def __init__(self) -> None:
         self.tenants: list[Tenants] = [()]
         self.percents = [Percent(0)]
         self._numbers: dict[Tenants, int] = {(): 0}
         self._after: dict[tuple[int, Tenant, int], int] = {}
-        self._read: dict[Tenant, Numbers] = {}
+        self._read: dict[Tenant, Percents] = {}
+        self._distinct: list[Tenant] = []
+        self._places: dict[Tenant, int] = {}
+        self._sets = np.zeros((3, 64), dtype=np.int64)
+        """Of each set: where its tenants begin, how many they are, the sum of their shares."""
+        self._slots = np.zeros((3, 64), dtype=np.int64)
+        """Of each tenant of each set: its place among the distinct ones, what the others add to it, its tolerance."""
+        self._used = 0
 
     def number(self, tenants: Tenants) -> int:
         found = self._numbers.setdefault(tenants, len(self.tenants))
         if found == len(self.tenants):
             self.tenants.append(tenants)
             self.percents.append(booked_percent(tenants))
+            self._write(found, tenants)
+        return found
+
+    def _write(self, number: int, tenants: Tenants) -> None:
+        """Appends the columns of a new set."""
+        begin, self._used = self._used, self._used + len(tenants)
+        self._sets, self._slots = _room(self._sets, number + 1), _room(self._slots, self._used)
+        self._sets[:, number] = begin, len(tenants), sum(one.terms.share for one in tenants)
+        tolerances = [one.terms.tolerance for one in tenants]
+        self._slots[:, begin : self._used] = list(map(self._place, tenants)), added(tenants), tolerances
+
+    def _place(self, tenant: Tenant) -> int:
+        found = self._places.setdefault(tenant, len(self._distinct))
+        if found == len(self._distinct):
+            self._distinct.append(tenant)
         return found
 
     def after(self, number: int, tenant: Tenant, sign: int) -> int:
@@ -51,24 +77,71 @@ class _Sets:
             found = self._after[key] = self.number(tuple(sorted(tenants, key=_order)))
         return found
 
-    def read(self, newcomer: Tenant) -> Numbers:
-        """Percent of what its tenants tolerate that each set would take with a newcomer, as far as it was read."""
+    def percents_with(self, numbers: Numbers, newcomer: Tenant) -> Percents:
+        """Percent of what its tenants tolerate that each set would take with a newcomer, at most 32,767."""
+        read = self._of(newcomer)
+        percents: Percents = read[numbers]
+        if not percents.all():
+            wanted = np.zeros(len(self.tenants), dtype=np.bool_)
+            wanted[numbers[percents == _UNREAD]] = True
+            unread = np.flatnonzero(wanted)
+            read[unread] = np.minimum(self._counted(unread, newcomer), _MOST_PERCENT)
+            percents = read[numbers]
+        return percents
+
+    def _counted(self, numbers: Numbers, newcomer: Tenant) -> Numbers | list[Percent]:
+        """`booked_percent` of each set with a newcomer: of a few it is faster one by one."""
+        if len(numbers) > _FEW:
+            return self._count(numbers, newcomer)
+        return [booked_percent((*self.tenants[number], newcomer)) for number in numbers.tolist()]
+
+    def _of(self, newcomer: Tenant) -> Percents:
+        """What was read of a newcomer, by set."""
         known = self._read.get(newcomer)
         if known is None or len(known) < len(self.tenants):
-            if len(self._read) >= _MOST_NEWCOMERS:
+            if known is None and len(self._read) >= _MOST_NEWCOMERS:
                 del self._read[next(iter(self._read))]
-            grown = np.full(2 * len(self.tenants), _UNREAD, dtype=np.int64)
-            if known is not None:
+            grown = np.full(len(self.tenants) * 5 // 4 + 1, _UNREAD, dtype=np.int16)
+            if known is None:
+                grown[0] = booked_percent((newcomer,))
+            else:
                 grown[: len(known)] = known
             known = self._read[newcomer] = grown
         return known
 
-    def percent_with(self, number: int, newcomer: Tenant) -> int:
-        """Percent of what its tenants tolerate that a set would take with a newcomer."""
-        read = self.read(newcomer)
-        if read[number] == _UNREAD:
-            read[number] = booked_percent((*self.tenants[number], newcomer))
-        return int(read[number])
+    def _count(self, numbers: Numbers, newcomer: Tenant) -> Numbers:
+        """As `_counted`, of all at once; none is empty."""
+        begins, counts, shares = self._sets[:, numbers]
+        firsts = counts.cumsum() - counts
+        slots = np.arange(counts.sum()) + np.repeat(begins - firsts, counts)
+        places, others, tolerances = self._slots[:, slots]
+        by_newcomer, on_newcomer = self._pairs(places, newcomer)
+        together = shares + newcomer.terms.share
+        slow = np.maximum(np.repeat(together, counts), ONE + others + by_newcomer)
+        own = np.maximum(together, ONE + np.add.reduceat(on_newcomer, firsts))
+        theirs = np.maximum.reduceat(-(-ALL * slow // tolerances), firsts)
+        percents: Numbers = np.maximum(theirs, -(-ALL * own // newcomer.terms.tolerance))
+        return percents
+
+    def _pairs(self, places: Numbers, newcomer: Tenant) -> Numbers:
+        """What a newcomer adds to tenants at places among the distinct ones, and what each of these adds to it."""
+        wanted = np.zeros(len(self._distinct), dtype=np.bool_)
+        wanted[places] = True
+        pairs = np.zeros((2, len(wanted)), dtype=np.int64)
+        for place in np.flatnonzero(wanted).tolist():
+            tenant = self._distinct[place]
+            pairs[:, place] = newcomer.adds_to(tenant), tenant.adds_to(newcomer)
+        found: Numbers = pairs[:, places]
+        return found
+
+
+def _room(columns: Numbers, count: int) -> Numbers:
+    """The columns, copied with room for twice as many if there is none for that many."""
+    if count <= columns.shape[1]:
+        return columns
+    grown = np.zeros((len(columns), 2 * count), dtype=np.int64)
+    grown[:, : columns.shape[1]] = columns
+    return grown
 
 
 def _order(tenant: Tenant) -> tuple[object, ...]:
@@ -82,11 +155,11 @@ class TermColumns:
 
     pods: Numbers
     numbers: Numbers
-    sets: _Sets = field(default_factory=_Sets)
+    sets: TenantSets = field(default_factory=TenantSets)
 
     @classmethod
-    def of(cls, count: int) -> TermColumns:
-        return cls(np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64))
+    def of(cls, count: int, sets: TenantSets | None = None) -> TermColumns:
+        return cls(np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64), sets or TenantSets())
 
     def part(self, here: slice) -> TermColumns:
         """Columns of some rows, as views."""
@@ -96,12 +169,12 @@ class TermColumns:
         """Adds (1) or removes (-1) a pod on terms. Raises ValueError if the one to remove is not there."""
         self.numbers[row] = self.sets.after(int(self.numbers[row]), tenant, sign)
         self.pods[row] += sign
-        if len(self.sets.tenants) > _LEAST_SETS + 8 * len(self.numbers):
+        if len(self.sets.tenants) > _LEAST_SETS + _SETS_PER_GPU * len(self.numbers):
             self._forget()
 
     def _forget(self) -> None:
         """Keeps the sets that are on GPUs."""
-        before, self.sets = self.sets, _Sets()
+        before, self.sets = self.sets, TenantSets()
         self.numbers[:] = [self.sets.number(before.tenants[number]) for number in self.numbers]
 
     def on(self, row: int) -> Tenants:
@@ -118,24 +191,11 @@ class TermColumns:
         found: Percent = self.sets.percents[self.numbers[row]]
         return found
 
-    def perhaps(self, mask: Mask, newcomer: Tenant) -> Mask:
-        """The mask without GPUs of which it was read that they do not tolerate one more pod."""
-        left: Mask = mask & (self.sets.read(newcomer)[self.numbers] <= ALL)
-        return left
-
     def tolerate(self, row: int, newcomer: Tenant) -> bool:
         """Whether a GPU tolerates one more pod."""
-        return self.sets.percent_with(int(self.numbers[row]), newcomer) <= ALL
+        return bool(self.sets.percents_with(self.numbers[row : row + 1], newcomer)[0] <= ALL)
 
     def tolerant(self, mask: Mask, newcomer: Tenant) -> Mask:
         """GPUs of the mask that tolerate one more pod."""
-        left: Mask = mask & (self.percents_with(mask, newcomer) <= ALL)
+        left: Mask = mask & (self.sets.percents_with(self.numbers, newcomer) <= ALL)
         return left
-
-    def percents_with(self, mask: Mask, newcomer: Tenant) -> Numbers:
-        """Percent of what its pods tolerate that each GPU of the mask would take with one more."""
-        unread = mask & (self.sets.read(newcomer)[self.numbers] == _UNREAD)
-        for number in np.unique(self.numbers[unread]).tolist() if unread.any() else ():
-            self.sets.percent_with(number, newcomer)
-        percents: Numbers = self.sets.read(newcomer)[self.numbers]
-        return percents

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +11,7 @@ from typing import Any, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
+from hetserve.api import names
 from hetserve.base.units import Seconds
 from hetserve.placement.ledger.bookings import Booking, LedgerError
 from hetserve.placement.ledger.inventory import NodeInventory
@@ -21,6 +22,7 @@ from hetserve.placement.log.journal import (
     HEADER,
     LEDGER_CALLS,
     PLACER_CALLS,
+    VERSION,
     VERSIONS,
     JournaledLedger,
     JournaledPlacer,
@@ -58,7 +60,7 @@ def replay(records: Iterable[Record], **settings: Any) -> LogReplay:
     """
     player: Player | None = None
     number = decisions = 0
-    for number, record in enumerate(records, start=1):
+    for number, record in enumerate(as_then(records), start=1):
         if record.get("call") == HEADER:
             player = Player.of_header(record, settings)
             continue
@@ -71,6 +73,31 @@ def replay(records: Iterable[Record], **settings: Any) -> LogReplay:
         if now is None or any(now.get(key) != record.get(key) for key in COMPARED):
             return LogReplay(number, decisions, ReplayDifference(number, record, now or {}))
     return LogReplay(number, decisions, None)
+
+
+def as_then(records: Iterable[Record]) -> Iterator[Record]:
+    """Records without what the version of their header did not read: before 6, the terms of pods."""
+    version = VERSION
+    for record in records:
+        version = record.get("version", version)
+        given = record.get("args")
+        if version == VERSION or not isinstance(given, Mapping):
+            yield record
+            continue
+        of_pods = {key: _without_terms(given[key]) for key in ("raw", "objects") if key in given}
+        yield {**record, "args": {**given, **of_pods}}
+
+
+def _without_terms(value: Any) -> Any:
+    """A pod, or pods, as written, without the annotation."""
+    if isinstance(value, list):
+        return list(map(_without_terms, value))
+    metadata = value.get("metadata") if isinstance(value, Mapping) else None
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    if metadata is None or not isinstance(annotations, Mapping):
+        return value
+    kept = {key: text for key, text in annotations.items() if key != names.ANNOTATION_GPU_SHARING}
+    return {**value, "metadata": {**metadata, "annotations": kept}}
 
 
 def check_version(record: Record) -> None:

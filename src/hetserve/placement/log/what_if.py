@@ -21,6 +21,7 @@ from hetserve.placement.ledger.inventory import NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.ledger.problems import compute_note
 from hetserve.placement.log.journal import CHECKPOINT, HEADER, Record, offered_names
+from hetserve.placement.log.replay import as_then
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
 from hetserve.placement.pods.view import PodView, parse_pod, unread_pod
 
@@ -161,7 +162,7 @@ class _Course:
 def what_if(records: Iterable[Record], policy: PolicyName) -> WhatIf:
     """Runs a log's pods through `policy`; a pod's own annotation overrides it."""
     course = _Course(policy)
-    for record in records:
+    for record in as_then(records):
         if record.get("call") != HEADER:
             course.take(record)
     return course.result()
