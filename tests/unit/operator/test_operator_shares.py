@@ -33,7 +33,7 @@ from sharing_scene import (
 from testing.builders import instance_type
 from testing.cluster import gpu_pod
 from testing.operator import SimulatedOperator
-from testing.scenes import GPU_TYPE
+from testing.scenes import GPU_TYPE, node
 
 Json = dict[str, Any]
 KEY = Key("default", "rm2")
@@ -332,6 +332,26 @@ async def test_a_recorded_plan_keeps_its_tolerance_where_the_installation_sets_a
     sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.5"))
     await sim.converge()
     assert counts(sim) == [on_terms("0.5", 3, tolerance=str(sigma / 1_000_000).rstrip("0"))]
+
+
+async def test_copies_on_one_gpu_stay_where_they_are_to_be_apart_and_find_no_other() -> None:
+    sim = sim_with("0.5", gpus=1)
+    itself = [{"model": "rm2", "batch": 8, "factor": "1.5"}]
+    sim.edit(PROFILE, lambda profile: profile["spec"].update(interference=itself))
+    sim.add(node("g0", GPU_TYPE, gpus=1, pods=4))
+    sim.edit(SERVICE, lambda s: s["spec"].update(ownCopies="Allowed"))
+    await sim.converge()
+    there = pods(sim)
+    assert len(there) == 2
+    fixed = {"objective": "MinCost", "planner": "ilp", "load": {"expectedQPS": "180"}}
+    sim.edit(SERVICE, lambda s: s["spec"].update(ownCopies="Apart", budget=None, **fixed))
+    await sim.converge()
+    feasible = sim.condition("Feasible")
+    assert (pods(sim), feasible["status"], feasible["reason"]) == (there, "False", "CapacityTooLow")
+    sim.add(node("g1", GPU_TYPE, gpus=1, pods=4))
+    await sim.converge()
+    assert sim.condition("Ready")["status"] == "True"
+    assert {pod["spec"]["nodeName"] for _, pod in sim.cluster.pods()} == {"g0", "g1"}
 
 
 def neighbour(sim: SimulatedOperator, **given: Any) -> str:

@@ -233,6 +233,14 @@ def test_copies_stay_apart_where_nobody_measured_them_or_nobody_allowed_them() -
     assert facts(own=(copy(),), given=SHARED)[GPU_TYPE].room == 1
 
 
+def test_copies_on_one_gpu_that_are_to_be_apart_count_only_as_far_as_they_find_gpus_of_their_own() -> None:
+    one_gpu = replace(ROOMY[0], gpus=GPU_NODE.gpus[:1])
+    own = (copy(uid="a"), copy(uid="b"))
+    assert facts((one_gpu, CPU_NODE), own, given=COPIES)[GPU_TYPE] == TypeFacts(running=2, room=1)
+    assert facts((one_gpu, CPU_NODE), own, given=offers({**MEASURED, **ITSELF}))[GPU_TYPE] == TypeFacts(1, 0)
+    assert facts(ROOMY, own, given=offers({**MEASURED, **ITSELF}))[GPU_TYPE] == TypeFacts(running=2, room=0)
+
+
 def test_own_instances_that_wait_reserve_nothing() -> None:
     own = pod(model="rm2", instance_type=GPU_TYPE, node=None, gpu=None)
     assert facts(own=(own,))[GPU_TYPE] == TypeFacts(running=0, room=2)

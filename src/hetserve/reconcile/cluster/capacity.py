@@ -375,7 +375,8 @@ def is_outgrown(pod: PodFact, offer: Offer) -> bool:
         return False
     if offer.gpu.terms is None:
         return pod.sharing is not None or pod.gpu_compute < offer.gpu.compute
-    return pod.sharing is None or not are_enough(pod.sharing, offer.gpu.terms)
+    beside = pod.beside_copies and not offer.gpu.copies
+    return beside or pod.sharing is None or not are_enough(pod.sharing, offer.gpu.terms)
 
 
 def kind_of(pod: PodFact) -> Kind | None:
