@@ -58,7 +58,7 @@ def test_a_storm_is_replayed_to_the_same_decisions_and_a_restart_begins_a_new_lo
     assert first["decisions"] > 40, "a filter and a bind for each of 20 pods and more"
 
     otherwise = json.loads(hetserve("placement", "replay", str(dump), "--policy", "BestFit", "-o", "json"))
-    assert [course["policy"] for course in otherwise["policies"]] == ["WorstFit", "BestFit"]
+    assert [course["policy"] for course in otherwise["policies"]] == ["PackedWorstFit", "BestFit"]
     assert all(course["arrived"] >= 20 for course in otherwise["policies"])
 
     told = json.loads(dump.read_text())

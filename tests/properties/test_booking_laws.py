@@ -1,4 +1,4 @@
-"""Laws of recorded bookings: they only grow while counts stay, and a record says what a plan of its inputs would."""
+"""Laws of recorded terms: they only become stricter while counts stay, and a record says what its inputs would give."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import MicroDollarsPerHour, Percent
+from hetserve.base.units import MicroDollarsPerHour, Millionths
 from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.plan import Plan
 from hetserve.planning.tenancy import SharingRule
@@ -42,37 +42,47 @@ def recorded(counts: dict[str, int], offers: tuple[Offer, ...], before: PlanReco
     return plan_record(plan, "inputs", recorded_gpus(plan.counts, offers, before))
 
 
+def shares_of(record: PlanRecord) -> dict[str, int]:
+    return {name: terms.share for name, terms in record.gpus.terms.items()}
+
+
 @given(st.lists(st.tuples(COUNTS, SHARES), min_size=1, max_size=8), st.sets(st.sampled_from(TYPES)).map(tuple))
-def test_a_booking_is_the_greatest_measured_since_the_counts_changed(
+def test_a_share_is_the_greatest_measured_since_the_counts_changed(
     story: list[tuple[dict[str, int], dict[str, str | None]]], undeclared: tuple[str, ...]
 ) -> None:
     record: PlanRecord | None = None
     greatest: dict[str, int] = {}
     for counts, shares in story:
         offers = offers_of(shares, undeclared)
-        now = {o.name: o.gpu.compute for o in offers if o.shares and o.gpu is not None and counts[o.name]}
+        now = {o.name: o.gpu.terms.share for o in offers if o.gpu is not None and o.gpu.terms and counts[o.name]}
         same = record is not None and record.nonzero == {name: n for name, n in counts.items() if n}
-        greatest = {name: max(compute, greatest.get(name, 0) if same else 0) for name, compute in now.items()}
+        greatest = {name: max(share, greatest.get(name, 0) if same else 0) for name, share in now.items()}
         record = recorded(counts, offers, record)
-        assert record.gpus.booked == greatest
+        assert shares_of(record) == greatest
+        assert not record.gpus.booked
         assert record.gpus.exclusive == {n for n in TYPES if counts[n] and shares[n] is None and n not in undeclared}
         assert is_booked_right(record, offers)
         assert read_record({"status": {"plan": record.raw}}) == record
         rendered = as_recorded({offer.name: offer for offer in offers}, record)
-        assert {n: o.gpu.compute for n, o in rendered.items() if n in greatest and o.gpu is not None} == greatest
+        assert {n: o.gpu.terms.share for n, o in rendered.items() if o.gpu and o.gpu.terms and counts[n]} == greatest
 
 
 @given(COUNTS, SHARES, st.sampled_from(TYPES), st.integers(1, 99))
-def test_a_record_with_a_smaller_booking_than_measured_is_not_right(
+def test_a_record_with_looser_terms_than_measured_is_not_right(
     counts: dict[str, int], shares: dict[str, str | None], name: str, less: int
 ) -> None:
     offers = offers_of(shares)
     record = recorded(counts, offers, None)
-    booked = record.gpus.booked.get(name)
-    if booked is not None and booked > less:
-        smaller = replace(record.gpus, booked={**record.gpus.booked, name: Percent(booked - less)})
-        assert not is_booked_right(replace(record, gpus=smaller), offers)
-    if name in record.gpus.booked.keys() | record.gpus.exclusive:
-        kept = {kind: compute for kind, compute in record.gpus.booked.items() if kind != name}
-        absent = replace(record.gpus, booked=kept, exclusive=record.gpus.exclusive - {name})
+    terms = record.gpus.terms.get(name)
+    if terms is not None:
+        for looser in (
+            replace(terms, share=Millionths(max(1, terms.share - less))),
+            replace(terms, others=Millionths(terms.others - less)),
+            replace(terms, tolerance=Millionths(terms.tolerance + less)),
+        ):
+            gpus = replace(record.gpus, terms={**record.gpus.terms, name: looser})
+            assert not is_booked_right(replace(record, gpus=gpus), offers)
+    if name in record.gpus.terms.keys() | record.gpus.exclusive:
+        kept = {kind: each for kind, each in record.gpus.terms.items() if kind != name}
+        absent = replace(record.gpus, terms=kept, exclusive=record.gpus.exclusive - {name})
         assert not is_booked_right(replace(record, gpus=absent), offers)

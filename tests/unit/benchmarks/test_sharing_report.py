@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from benchmarks.hetsev.assumptions import given
 from benchmarks.sharing import draws, found, four, needed, served, small, tenants, terms, ways
+from benchmarks.sharing.compared import PLACED
 from benchmarks.sharing.parts import demo, h200, rule, savings, sets, traps
 from benchmarks.sharing.parts import small as small_part
 
@@ -55,9 +56,9 @@ def compared(*, exclusive: int, needs: int, fewest: int, breaks: int = 0) -> dic
     played = {"late": [0.0, 0.01], "breaks": breaks, "stretch": 1.5, "in use": needs, "most on one": 3}
     return {
         "exclusive": exclusive,
-        "needs": {policy: [needs, needs + 1, needs + 2] for policy in (WORST, BEST)},
-        "grown": dict.fromkeys((WORST, BEST), needs),
-        "played": dict.fromkeys((WORST, BEST), played),
+        "needs": {policy: [needs, needs + 1, needs + 2] for policy in PLACED},
+        "grown": dict.fromkeys(PLACED, needs),
+        "played": dict.fromkeys(PLACED, played),
         "fewest": fewest,
     }
 

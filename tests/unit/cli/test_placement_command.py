@@ -74,12 +74,12 @@ def test_a_decision_that_comes_out_otherwise_is_shown_with_its_pod_and_exit_code
 def test_another_policy_is_shown_beside_the_logs_own(tmp_path: Path) -> None:
     path = written(tmp_path, small_storm())
     worst, best = json.loads(run("replay", path, "--policy", "BestFit", "-o", "json").stdout)["policies"]
-    assert (worst["policy"], best["policy"]) == ("WorstFit", "BestFit")
+    assert (worst["policy"], best["policy"]) == ("PackedWorstFit", "BestFit")
     assert (worst["arrived"], worst["placed"], worst["placed_before_refusal"], worst["refused"]) == (3, 3, 2, 1)
     assert worst["longest_wait"] == 10.0, "worst fit fills both GPUs a little: the large pod waits for b to go"
     assert (best["placed_before_refusal"], best["refused"], best["longest_wait"]) == (3, 0, 0.0)
     assert best["most_pods_on_a_gpu"] == 2
-    assert "WorstFit (as it was)" in run("replay", path, "--policy", "BestFit").stdout
+    assert "PackedWorstFit (as it was)" in run("replay", path, "--policy", "BestFit").stdout
 
 
 @pytest.mark.parametrize(

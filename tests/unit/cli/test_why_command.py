@@ -257,10 +257,10 @@ def test_many_gpus_are_cut_to_those_nearest_to_fitting_unless_all_are_wanted() -
     ("settings", "policy", "beta"),
     [
         ("policy: BestFit\nqueue: {beta: 3}", "BestFit", 3),
-        ("[", "WorstFit", 8),
-        ("", "WorstFit", 8),
-        ("- policy", "WorstFit", 8),
-        (None, "WorstFit", 8),
+        ("[", "PackedWorstFit", 8),
+        ("", "PackedWorstFit", 8),
+        ("- policy", "PackedWorstFit", 8),
+        (None, "PackedWorstFit", 8),
     ],
     ids=["as configured", "no YAML", "nothing", "a list", "no ConfigMap"],
 )

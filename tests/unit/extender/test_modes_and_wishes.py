@@ -192,7 +192,8 @@ async def test_a_changed_wish_counts_from_the_next_filter(bench: Bench) -> None:
 @pytest.mark.parametrize("mode", Mode)
 async def test_a_wish_that_cannot_be_read_is_the_answer_of_every_verb(bench: Bench, mode: Mode) -> None:
     bench.placer.mode = mode
-    words = "annotation hetserve.io/placement-policy: 'Random' is not WorstFit or DominantWorstFit or BestFit or Spread"
+    words = "annotation hetserve.io/placement-policy: 'Random' is not WorstFit or DominantWorstFit or BestFit or "
+    words += "Spread or PackedWorstFit"
     pod = bench.api.add(gpu_pod(annotations={names.ANNOTATION_PLACEMENT_POLICY: "Random"}))
     bench.show()
     refused = await bench.filter(pod, "n0", "n1")

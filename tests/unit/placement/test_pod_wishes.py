@@ -73,7 +73,8 @@ BAD: dict[str, tuple[str, object, str]] = {
     "a policy in another spelling": (
         names.ANNOTATION_PLACEMENT_POLICY,
         "worstfit",
-        "annotation hetserve.io/placement-policy: 'worstfit' is not WorstFit or DominantWorstFit or BestFit or Spread",
+        "annotation hetserve.io/placement-policy: 'worstfit' is not WorstFit or DominantWorstFit or BestFit or Spread "
+        "or PackedWorstFit",
     ),
     "an empty entry": (
         names.ANNOTATION_GPU_UUID,

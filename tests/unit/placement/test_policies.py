@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hetserve.base.units import MiB, Seconds
+from hetserve.base.units import MiB, Millionths, Percent, Seconds
+from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.placement.decision.decide import decide, feasible, scores
 from hetserve.placement.decision.wording import decision_text, refusal_text
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory
@@ -12,7 +13,8 @@ from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.pods.requests import GpuRequest, GpuSelector, PolicyName
 from hetserve.registry.placement_policies import PLACEMENT_POLICIES
 
-W, D, B, S = map(PolicyName, PLACEMENT_POLICIES.names)
+W, D, B, S, P = map(PolicyName, PLACEMENT_POLICIES.names)
+"""For pods without terms, the last one is the first."""
 Held = dict[tuple[str, str], list[int]]
 """What pods hold: MiB per pod, by place."""
 
@@ -69,11 +71,21 @@ ONE_GPU: dict[str, tuple[dict[str, list[int]], Held, dict[PolicyName, str]]] = {
 }
 
 
+def test_pods_on_terms_open_no_gpu_that_they_need_not_and_others_get_idle_ones() -> None:
+    terms = SharingTerms(Millionths(300_000), Millionths(1_750_000))
+    ledger = _ledger({"a": [32000, 16000], "b": [16000]})
+    for number, place in enumerate((("a", "0"), ("a", "0"), ("a", "1"))):
+        ledger.reserve(_request(f"{number}", compute=Percent(100), sharing=terms), [place], Seconds(1e9))
+    on_terms = _request(compute=Percent(100), sharing=terms)
+    assert [_chosen(ledger, on_terms, policy) for policy in (P, W, B)] == [["a/0"], ["b/0"], ["a/1"]]
+    assert [_chosen(ledger, _request(), policy) for policy in (P, W)] == [["b/0"], ["b/0"]]
+
+
 @pytest.mark.parametrize("policy", PLACEMENT_POLICIES.names)
 @pytest.mark.parametrize("what", ONE_GPU)
 def test_one_gpu(what: str, policy: PolicyName) -> None:
     sizes, held, expected = ONE_GPU[what]
-    assert _chosen(_ledger(sizes, held), _request(), policy) == [expected[policy]]
+    assert _chosen(_ledger(sizes, held), _request(), policy) == [expected.get(policy, expected[W])]
 
 
 SEVERAL: dict[str, tuple[dict[str, list[int]], Held, dict[PolicyName, list[str]]]] = {
@@ -105,7 +117,7 @@ SEVERAL: dict[str, tuple[dict[str, list[int]], Held, dict[PolicyName, list[str]]
 @pytest.mark.parametrize("what", SEVERAL)
 def test_two_gpus(what: str, policy: PolicyName) -> None:
     sizes, held, expected = SEVERAL[what]
-    assert _chosen(_ledger(sizes, held), _request(gpus=2), policy) == expected[policy]
+    assert _chosen(_ledger(sizes, held), _request(gpus=2), policy) == expected.get(policy, expected[W])
 
 
 def test_a_pods_own_policy_goes_before_that_of_the_installation() -> None:

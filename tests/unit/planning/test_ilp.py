@@ -190,6 +190,12 @@ def test_answers_of_solvers_are_checked_in_exact_arithmetic(case: str) -> None:
     assert accepted(PROGRAM, values) is right
 
 
+def test_a_limit_that_is_no_whole_number_is_kept_as_closely_as_solvers_can() -> None:
+    """A load just above what three instances carry: of some programs, solvers take three."""
+    program = IntegerProgram((1,), (4,), (Constraint((1.0,), least=3.0000000595),))
+    assert [accepted(program, (count,)) for count in (2, 3, 4)] == [False, True, True]
+
+
 def test_an_infeasible_program_is_none_for_both_solvers() -> None:
     program = IntegerProgram((1,), (1,), (Constraint((1,), least=2),))
     for solver in (HIGHS, CBC):

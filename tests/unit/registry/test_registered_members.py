@@ -116,7 +116,7 @@ def test_a_registered_placement_policy_is_offered_documented_and_run(tmp_path: P
 def test_a_policy_that_is_not_registered_is_refused_by_name() -> None:
     with pytest.raises(
         ValueError,
-        match="'FewestFree' is no placement policy; there are: WorstFit, .*, PackedWorstFit",
+        match=r"'FewestFree' is no placement policy; there are: WorstFit, .*, PackedWorstFit",
     ):
         policy_name("FewestFree")
 

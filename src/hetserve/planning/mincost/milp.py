@@ -138,7 +138,7 @@ def _value(program: IntegerProgram, values: Sequence[int]) -> Fraction:
 
 
 def accepted(program: IntegerProgram, values: Sequence[int]) -> bool:
-    """Whether integers keep every bound and constraint: whole coefficients exactly, others within TOLERANCE."""
+    """Whether integers keep every bound and constraint: those of whole numbers exactly, others within TOLERANCE."""
     if any(not 0 <= value <= upper for value, upper in zip(values, program.upper, strict=True)):
         return False
     return all(_keeps(row, values) for row in program.rows)
@@ -146,7 +146,7 @@ def accepted(program: IntegerProgram, values: Sequence[int]) -> bool:
 
 def _keeps(row: Constraint, values: Sequence[int]) -> bool:
     used = [(c, v) for c, v in zip(row.coefficients, values, strict=True) if c and v]
-    if all(float(c).is_integer() for c in row.coefficients):
+    if all(float(c).is_integer() for c in (*row.coefficients, row.least or 0, row.most or 0)):
         # Integers are a hundred times faster than Fractions.
         total, slack = Fraction(sum(int(c) * v for c, v in used)), Fraction(0)
     else:
