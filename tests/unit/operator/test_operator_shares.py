@@ -370,7 +370,7 @@ def neighbour(sim: SimulatedOperator, **given: Any) -> str:
     [
         ({}, "UndeclaredNeighbour", "beside default/old"),
         ({"compute": 5}, "OverBooked", "booked by 105 %"),
-        ({"compute": 100, "sharing": terms("0.6", "1")}, "OverBooked", "booked by 110 %"),
+        ({"compute": 100, "sharing": terms("0.5", "1", "1.9")}, "OverBooked", "booked by 109 %"),
         ({"compute": 100, "sharing": terms("0.5", "2", "1.9")}, "OverBooked", "booked by 109 %"),
     ],
 )
@@ -397,6 +397,13 @@ async def test_a_gpu_shared_past_what_is_tolerated_withdraws_the_promise_until_t
 async def test_a_neighbour_that_is_tolerated_is_no_news() -> None:
     sim = await converged("0.5")
     neighbour(sim, compute=100, sharing=terms("0.9", "1.75", "1.75"))
+    await sim.converge()
+    assert sim.condition("SharingKept")["status"] == "True"
+
+
+async def test_a_neighbour_that_takes_longer_than_it_tolerates_breaks_no_promise_of_others() -> None:
+    sim = await converged("0.5")
+    neighbour(sim, compute=100, sharing=terms("0.9", "1"))
     await sim.converge()
     assert sim.condition("SharingKept")["status"] == "True"
 
