@@ -1,10 +1,15 @@
-"""What a service may be slowed by on its own account: never past its SLO, its load or what leaves others room."""
+"""What a service may be slowed by on its own account: never past its SLO, its load or what leaves others room.
+
+By theory, as trials of these problems take long: what theory says is where trials begin.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,8 +17,10 @@ from effort import examples
 from hetserve.base.units import QPS, format_ratio
 from hetserve.planning import Problem, build_problem
 from hetserve.planning.check import violations
+from hetserve.planning.flow import tolerance as own_tolerance
 from hetserve.planning.flow.tolerance import own_tolerances
 from hetserve.planning.registry import plan
+from hetserve.planning.tolerances import with_tolerances
 from hetserve.profiles.sharing import check_terms
 from testing.planning import inference_service, instance_type, model_profile
 
@@ -23,7 +30,7 @@ ratios = st.integers(ONE, 3 * ONE) | st.sampled_from([ONE, 50 * ONE])
 
 @st.composite
 def fixed_loads(draw: st.DrawFn) -> Problem:
-    """Types up to a thousand times apart, mixes, trickles and floods; by theory, as trials of these take long."""
+    """Types up to a thousand times apart, mixes, trickles and floods."""
     names = ("a", "b", "c")[: draw(st.integers(1, 3))]
     kinds, profiles = [], []
     for name in names:
@@ -56,11 +63,18 @@ def fixed_loads(draw: st.DrawFn) -> Problem:
     return built
 
 
+@pytest.fixture(autouse=True, scope="module")
+def by_theory() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(own_tolerance._Carries, "can_try", lambda *_: False)
+        yield
+
+
 @settings(deadline=None, max_examples=examples(120))
 @given(fixed_loads())
 def test_a_tolerance_is_within_the_slo_and_the_load_and_leaves_room_for_others(problem: Problem) -> None:
     shortest, mix = min(problem.mix.batches), problem.mix
-    for name, tolerance in own_tolerances(problem, quick=True).items():
+    for name, tolerance in own_tolerances(problem).items():
         (option,) = [one for one in problem.types if one.name == name]
         own = option.own
         assert own is not None
@@ -72,6 +86,7 @@ def test_a_tolerance_is_within_the_slo_and_the_load_and_leaves_room_for_others(p
         assert terms is not None
         check_terms(terms)
         assert tolerance % 10_000 == 0
+        assert tolerance > (option.slowdown or ONE)
 
 
 @settings(deadline=None, max_examples=examples(60))
@@ -79,7 +94,7 @@ def test_a_tolerance_is_within_the_slo_and_the_load_and_leaves_room_for_others(p
 def test_less_load_is_never_tolerated_worse(problem: Problem, times: float) -> None:
     single = replace(problem, types=problem.types[:1], unshared=problem.unshared[:1])
     less = replace(single, load=QPS(float(single.load or 0) / times))
-    more, eased = own_tolerances(single, quick=True), own_tolerances(less, quick=True)
+    more, eased = own_tolerances(single), own_tolerances(less)
     # Both are found by halving, to one percent.
     assert all(name not in eased or eased[name] >= 0.98 * tolerance for name, tolerance in more.items())
 
@@ -87,9 +102,8 @@ def test_less_load_is_never_tolerated_worse(problem: Problem, times: float) -> N
 @settings(deadline=None, max_examples=examples(60))
 @given(fixed_loads())
 def test_a_plan_keeps_what_it_promises_at_its_tolerances(problem: Problem) -> None:
-    made = plan(problem, quick=True)
+    tolerant = with_tolerances(problem, own_tolerances(problem))
+    made = plan(tolerant, quick=True)
     assert made.reason != "PlannerFailed", made.message
-    counts = dict(made.counts)
-    assert all(counts[name] == 1 for name, _ in made.tolerances)
-    if made.feasible and not made.tolerances:
-        assert violations(problem, made) == ()
+    if made.feasible:
+        assert violations(tolerant, made) == ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from hetserve.base.units import Millionths, Percent, format_ratio
 from hetserve.objects.gpu_sharing import SharingTerms, Tenant, tolerate
 from hetserve.planning import PlanSettings, Problem, TypeOption, build_problem
+from hetserve.planning.prices import largest_share
 from hetserve.planning.tenancy import Tenancy
 from testing.planning import inference_service, instance_type, model_profile
 
@@ -71,20 +74,29 @@ def test_a_booking_is_a_whole_percentage_of_one_gpu_and_service_takes_sigma_time
 
 
 @given(measurements(), sigmas, st.integers(128, 15360))
-def test_an_instance_pays_at_most_a_gpu_and_as_many_as_fit_at_least_one(
+def test_as_many_instances_alike_fit_on_a_gpu_as_pay_for_it_and_one_more_only_by_what_they_add(
     spec: dict[str, Any], sigma: int, memory: int
 ) -> None:
-    """Of instances alike, as many share a GPU as the price lets pay for it, and one more would not fit."""
     option = planned(spec, sigma, "GPU", memory)
     assert 0 < option.price <= 24_000
-    if option.shares:
-        assert option.gpu is not None
-        terms = option.gpu.terms
-        assert terms is not None
-        alike = SharingTerms(terms.share, terms.tolerance, terms.greatest)
-        many = 24_000 // option.price + 2
-        held = tolerate([Tenant("default", f"m{k}", alike) for k in range(many)]) and many * memory <= 15360
-        assert not held, "one more than are paid for"
+    if not option.shares:
+        return
+    assert option.gpu is not None
+    terms = option.gpu.terms
+    assert terms is not None
+    alike = SharingTerms(terms.share, terms.tolerance, terms.greatest)
+
+    def fit(many: int) -> bool:
+        held = many == 1 or tolerate([Tenant("default", f"m{k}", alike) for k in range(many)])
+        return held and many * memory <= 15360
+
+    share = largest_share(15360, memory, terms=terms)  # type: ignore[arg-type]
+    assert option.price == math.ceil(24_000 * share)
+    paid = min(int(1 / share), 40)  # not those of a millionth each
+    assert fit(paid)
+    if paid < 40:
+        by_what_it_adds = share > max(Fraction(memory, 15360), Fraction(terms.share, terms.tolerance))
+        assert not fit(paid + 2 if by_what_it_adds else paid + 1)
 
 
 @given(measurements(), sigmas, st.integers(1, 15360))

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from hetserve.objects.gpu_sharing import parse_terms
 from hetserve.reconcile.deployments.build import deployment_name
-from testing.builders import instance_type, model_profile, service
+from testing.builders import REMOVED, instance_type, model_profile, service
 from testing.operator import SimulatedOperator, path_of
 from testing.scenes import GPU_TYPE, node
 
@@ -45,6 +46,36 @@ def sim_with(share: str | None, *, budget: str = "0.3", sharing: str = "Shared",
     wish = {"spec.budget.hourly": budget, "spec.sharing": sharing, "spec.planner": "kairos"}
     sim.add(service("rm2", wish))
     return sim
+
+
+def fixed_load(
+    qps: float,
+    wish: Json | None = None,
+    *,
+    gpus: int = 4,
+    factor: str | None = None,
+    sim: SimulatedOperator | None = None,
+) -> SimulatedOperator:
+    """rm2 at a fixed load, of which one instance within the SLO of 1 s tolerates more than the installation asks.
+
+    wish: fields of the service. factor: of latency that it inflicts on others; None: by time-slicing alone.
+    """
+    sim = sim or SimulatedOperator()
+    profile = model_profile(overrides={"spec.gpuMemory": "6Gi"})
+    profile["spec"] |= share_of("0.5")
+    if factor is not None:
+        profile["spec"]["interference"] = [{"model": "other", "batch": 8, "factor": factor}]
+    sim.add(*(node(f"g{i}", GPU_TYPE, gpus=1) for i in range(gpus)), per_gib(), profile)
+    fixed = {"spec.objective": "MinCost", "spec.budget": REMOVED, "spec.load.expectedQPS": qps}
+    sim.add(service("rm2", {**fixed, "spec.slo.latency": "1s", **(wish or {})}))
+    return sim
+
+
+def tolerance(sim: SimulatedOperator) -> float:
+    """Of the one type of rm2 that is planned, as recorded, and as the template states it."""
+    recorded, stated = counts(sim)[0]["gpuSharing"], annotated(sim)
+    assert recorded == stated
+    return parse_terms(recorded).tolerance / 1_000_000
 
 
 def terms(share: str, tolerance: str = "1.75", others: str = "1", **named: str) -> str:

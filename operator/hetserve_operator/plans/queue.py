@@ -12,7 +12,7 @@ than MOST_WAIT; then the oldest has its turn after FAIR others, however many are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from math import inf
@@ -223,13 +223,13 @@ class PlannerQueue:
 
         A question without any answer keeps the ticket whatever is asked after it: nothing else would ever ask it.
         """
-        asked: PlanQuestion | None = None
+        asked: list[Problem] = []
         wish: PlanQuestion | None = None
         waits = False
 
         def planner(question: PlanQuestion) -> PlannerAnswer:
-            nonlocal asked, wish, waits
-            asked = question
+            nonlocal wish, waits
+            asked.append(question.declared)
             answer, open_still = self._page(key, question).answer(question, self._clock())
             if isinstance(answer, PlanPending) or not waits:
                 wish = open_still
@@ -248,7 +248,7 @@ class PlannerQueue:
 
     def forget(self, key: Key) -> None:
         """Drops the plans and the ticket of a deleted service."""
-        self._have_ticket(key, None, None)
+        self._have_ticket(key, (), None)
         self._pages.pop(key, None)
 
     def take(self, processes: int = 1) -> Ticket | None:
@@ -299,10 +299,13 @@ class PlannerQueue:
         self._pages[key] = [*(one for one in pages if one is not page), page][-_MOST_PAGES:]
         return page
 
-    def _have_ticket(self, key: Key, asked: PlanQuestion | None, wish: PlanQuestion | None) -> None:
-        """Lets a service wait for what is open, and for nothing else; it keeps its age if it waits already."""
+    def _have_ticket(self, key: Key, asked: Sequence[Problem], wish: PlanQuestion | None) -> None:
+        """Lets a service wait for what is open, and for nothing else; it keeps its age if it waits already.
+
+        asked: the declared problems of all its questions.
+        """
         planned = self._planned.get(key)
-        if planned is not None and (asked is None or planned.question.declared != asked.declared):
+        if planned is not None and planned.question.declared not in asked:
             del self._planned[key]
             self.dropped(planned)
         if key in self._planned:

@@ -37,13 +37,14 @@ class TypeFacts:
 
     running: its instances, without those that larger ones are to replace and find no place for. room: further ones; on
     a GPU type, healthy GPUs with the memory and without this model; on a CPU type, nodes on which one fits; None:
-    unknown. pool: of new instances. launch_time: as observed; None: as declared.
+    unknown. pool: of new instances. launch_time: as observed; None: as declared. least: as of OwnTerms.
     """
 
     running: int = 0
     room: int | None = None
     pool: str | None = None
     launch_time: Seconds | None = None
+    least: Millionths | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,7 @@ def _option(offer: Offer, facts: TypeFacts, *, fixed: bool = False) -> TypeOptio
     fixed: of a load that is declared and stays, of which alone a tolerance can be the service's own.
     """
     profile, slowdown = profile_from_spec(offer.profile.spec), None if offer.gpu is None else offer.gpu.slowdown
+    least = None if offer.type.spec.max_instances == 0 else facts.least
     limits = [] if facts.room is None else [facts.running + facts.room]
     if offer.type.spec.max_instances is not None:
         limits.append(offer.type.spec.max_instances)
@@ -147,7 +149,7 @@ def _option(offer: Offer, facts: TypeFacts, *, fixed: bool = False) -> TypeOptio
         demand=offer.demand,
         pool=facts.pool,
         gpu=offer.gpu,
-        own=offer.own if fixed else None,
+        own=replace(offer.own, least=least) if fixed and offer.own is not None else None,
     )
 
 

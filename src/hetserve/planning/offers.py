@@ -9,7 +9,14 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import MiB, MicroDollarsPerHour, Percent, quantity_to_mib, quantity_to_millicpu
+from hetserve.base.units import (
+    MiB,
+    MicroDollarsPerHour,
+    Millionths,
+    Percent,
+    quantity_to_mib,
+    quantity_to_millicpu,
+)
 from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.planning.prices import UNBOOKED, UnitPrice
 from hetserve.planning.problem import OwnTerms, ResourceAmounts, TypeRefusal
@@ -197,6 +204,15 @@ def _offer(
     terms, widest = None if gpu is None else gpu.terms, widest_terms(service, instance_type, profile, sharing)
     wider = None if widest is None else OwnTerms(widest, UnitPrice.of(instance_type), profile_from_spec(profile.spec))
     return Offer(instance_type, profile, instance_price(instance_type, held, compute, terms), demand, gpu, wider)
+
+
+def at_tolerance(offer: Offer, tolerance: Millionths) -> Offer:
+    """The same type if each instance shared its GPU on this tolerance. Raises KeyError for one that cannot."""
+    if offer.own is None:
+        raise KeyError(f"type {offer.name} has no tolerance of its own")
+    gpu = offer.own.at(tolerance)
+    demand = replace(offer.demand, gpu_memory=gpu.memory, gpus=gpu.apart)
+    return replace(offer, price=offer.own.cost(tolerance), demand=demand, gpu=gpu)
 
 
 def alone(offer: Offer) -> Offer:

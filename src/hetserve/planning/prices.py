@@ -44,7 +44,10 @@ class UnitPrice:
 
 
 def largest_share(gpu: MiB, memory: MiB, compute: Percent = UNBOOKED, terms: SharingTerms | None = None) -> Fraction:
-    """The largest share that an instance takes of a GPU, at most 1: neighbours like it leave no room for more.
+    """The largest share that an instance takes of a GPU, at most 1.
+
+    As many alike as it pays for fit on one GPU. One more does not where memory or u is the largest. Where what it adds
+    to others' times is, one more may, and no second: nobody adds to its own times.
 
     gpu, memory: MiB of the GPU and of the instance. compute: percent that it books; unread beside terms. terms: u of a
     total of s, and the most that it adds to others' times of the s - 1 that one like it tolerates.

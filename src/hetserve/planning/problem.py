@@ -8,7 +8,7 @@ from typing import Final
 
 from hetserve.base.units import QPS, MiB, MicroDollarsPerHour, MilliCPU, Millionths, Seconds
 from hetserve.demand import BatchMix
-from hetserve.planning.prices import UnitPrice, largest_share
+from hetserve.planning.prices import UnitPrice
 from hetserve.planning.tenancy import GpuDemand
 from hetserve.profiles import LatencyProfile
 from hetserve.registry.dispatch_policies import default_dispatch_policy
@@ -54,22 +54,19 @@ class Pool:
 class OwnTerms:
     """How instances of a type would share GPUs if the service tolerated any slow-down.
 
-    price: of the type. profile: with a GPU for each instance.
+    price: of the type. profile: with a GPU for each instance. least: where the cluster takes none at the installation's
+    slow-down, the least tolerance at which it takes one; None: it takes some at that, or none at any.
     """
 
     gpu: GpuDemand
     price: UnitPrice
     profile: LatencyProfile
+    least: Millionths | None = None
 
     def at(self, tolerance: Millionths) -> GpuDemand:
         """What an instance takes of its GPU on a tolerance."""
         assert self.gpu.terms is not None  # noqa: S101  it shares
         return replace(self.gpu, terms=replace(self.gpu.terms, tolerance=tolerance))
-
-    def share(self, tolerance: Millionths) -> Fraction:
-        """The largest share of a GPU that it then takes."""
-        gpu = self.at(tolerance)
-        return largest_share(self.price.gpu, gpu.memory, gpu.compute, gpu.terms)
 
     def cost(self, tolerance: Millionths) -> MicroDollarsPerHour:
         """Micro-dollars/h of an instance."""

@@ -9,7 +9,7 @@ from hetserve.base.units import QPS
 from hetserve.planning.formatting import money_text, qps_text
 from hetserve.planning.plan import Counts, Plan, Trial, summary
 from hetserve.planning.problem import Problem, TypeOption
-from hetserve.planning.registry import checked, guarded, plan, trial
+from hetserve.planning.registry import checked, guarded, plan, refusal, trial
 
 JUDGE = "flow"
 """The planner that answers, whichever plans for the load: what holds does not depend on who chose it."""
@@ -37,7 +37,7 @@ def most_within_reach(problem: Problem, *, quick: bool = False) -> Plan:
     if problem.objective != "MinCost":
         raise ValueError(f"objective {problem.objective}: what is within reach is asked for MinCost")
     asked = replace(problem, objective="MaxThroughput", load=None, planner=JUDGE, unshared=())
-    made = guarded(asked, JUDGE, lambda: checked(asked, plan_most(asked, quick=quick)))
+    made = guarded(asked, JUDGE, lambda: refusal(asked, JUDGE) or checked(asked, plan_most(asked, quick=quick)))
     return _of_load(problem, made) if made.feasible else made
 
 

@@ -42,24 +42,30 @@ def plan(
     member = PLANNERS[name]
 
     def decide() -> Plan:
-        own = _tolerances(member, problem, seed, quick)
-        made = _tolerant(problem, own, lambda asked: _made(member, asked, evaluate, seed, quick))
+        own = {} if quick else _tolerances(member, problem, seed)
+        refused = None if own else refusal(problem, name)
+        if refused is not None:
+            return refused
+        made = _tolerant(problem, own, lambda o: refusal(o, name) or _made(member, o, evaluate, seed, quick))
         return _weighed(with_tolerances(problem, dict(made.tolerances)), made)
 
     return guarded(problem, name, decide)
 
 
+def refusal(problem: Problem, planner: str) -> Plan | None:
+    """The answer to an unattainable problem; None: it is attainable."""
+    impossible = unattainable(problem)
+    return None if impossible is None else infeasible(problem, planner, *impossible)
+
+
 def guarded(problem: Problem, planner: str, decide: Callable[[], Plan]) -> Plan:
-    """What `decide` answers; infeasible for a problem that is invalid or unattainable, and for a planner's defect.
+    """What `decide` answers; infeasible for a problem that is invalid, and for a planner's defect.
 
     Raises ModuleNotFoundError where the extra `planning` is not installed.
     """
     error = problem_error(problem, planner)
     if error is not None:
         return infeasible(problem, planner, Reason.SPEC_INVALID, error)
-    impossible = unattainable(problem)
-    if impossible is not None:
-        return infeasible(problem, planner, *impossible)
     try:
         return decide()
     except Exception as failure:
@@ -93,13 +99,13 @@ def trial(problem: Problem, counts: Counts) -> Trial:
     return cast("Callable[[Problem, Counts], Trial]", load(judge))(problem, counts)
 
 
-def _tolerances(member: PlannerMember, problem: Problem, seed: int | None, quick: bool) -> Mapping[str, Millionths]:
+def _tolerances(member: PlannerMember, problem: Problem, seed: int | None) -> Mapping[str, Millionths]:
     """Of planners that try their plans: others keep more in hand than one instance has at its own tolerance."""
     if member.judge is None or not any(option.own for option in problem.types):
         return {}
     from hetserve.planning.flow.tolerance import own_tolerances  # noqa: PLC0415  as planners are loaded when asked
 
-    return own_tolerances(problem, seed, quick=quick)
+    return own_tolerances(problem, seed)
 
 
 def _tolerant(problem: Problem, own: Mapping[str, Millionths], decide: Callable[[Problem], Plan]) -> Plan:

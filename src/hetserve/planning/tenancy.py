@@ -15,6 +15,7 @@ from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.profiles.sharing import (
     BOOKED_SLOWDOWN,
     MOST_SLOWED,
+    ONE,
     WHOLE,
     ComputeShare,
     NotShareableError,
@@ -47,7 +48,7 @@ class GpuDemand:
     memory: MiB; all of the GPU's if exclusive. compute: percent that the pod asks for; 100 beside terms; 0: none is
     declared. why: why an instance of a shared service does not share. terms: of an instance that shares; None where it
     does not, and of recorded plans that book a percentage of compute. mps: whether the terms were measured under MPS.
-    copies: whether instances of the service may share a GPU with each other.
+    copies: whether instances of the service may share a GPU with each other. booked_slowdown: sigma of percents.
     """
 
     tenancy: Tenancy
@@ -57,6 +58,7 @@ class GpuDemand:
     terms: SharingTerms | None = None
     mps: bool = False
     copies: bool = False
+    booked_slowdown: Millionths = BOOKED_SLOWDOWN
 
     @property
     def shares(self) -> bool:
@@ -73,7 +75,7 @@ class GpuDemand:
         """Times longer than alone that an instance may take, and is planned to; None where it does not share."""
         if not self.shares:
             return None
-        return BOOKED_SLOWDOWN if self.terms is None else self.terms.tolerance
+        return self.booked_slowdown if self.terms is None else self.terms.tolerance
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +83,11 @@ class SharingRule:
     """How instances of a service may share GPUs, by what is set, and what its recorded plan has.
 
     max_slowdown: sigma. undeclared: instance types on which the service has instances that declare no compute.
-    by_percent: as plans booked compute before slow-downs were counted by pairs.
+    by_percent: as plans booked compute before slow-downs were counted by pairs, at a sigma of booked_slowdown.
 
     By instance type: booked, recorded: percent of compute and terms of the recorded plan, which stay where there is no
-    measurement any more. tolerances: the service's own instead of sigma.
+    measurement any more. tolerances: the service's own instead of sigma. mps: types of which `recorded` was measured
+    under MPS.
     """
 
     max_slowdown: Millionths = DEFAULT_MAX_SLOWDOWN
@@ -92,7 +95,9 @@ class SharingRule:
     booked: Mapping[str, Percent] = field(default_factory=dict)
     recorded: Mapping[str, SharingTerms] = field(default_factory=dict)
     tolerances: Mapping[str, Millionths] = field(default_factory=dict)
+    mps: Collection[str] = ()
     by_percent: bool = False
+    booked_slowdown: Millionths = BOOKED_SLOWDOWN
 
 
 def gpu_demand(
@@ -118,11 +123,14 @@ def _in_part(
     """Of an instance that needs a part of the GPU's memory."""
     memory, measured = quantity_to_mib(profile.spec.gpu_memory or "0"), compute_share(profile.spec)
     if measured is None:
-        return _unmeasured(instance_type, profile, memory, rule)
+        return _unmeasured(service, instance_type, profile, memory, rule)
     try:
         if rule.by_percent:
-            return GpuDemand(Tenancy.SHARED, memory, measured.booking())
+            sigma = rule.booked_slowdown
+            return GpuDemand(Tenancy.SHARED, memory, measured.booking(sigma), booked_slowdown=sigma)
         tolerance = rule.tolerances.get(instance_type.metadata.name, rule.max_slowdown)
+        if tolerance == ONE:
+            return exclusive(instance_type, "sharing.maxSlowdown is 1")
         return _on_terms(service, memory, measured, tolerance)
     except NotShareableError as error:
         return exclusive(instance_type, f"ModelProfile {profile.metadata.name}: {error}")
@@ -133,22 +141,27 @@ def widest_terms(
 ) -> GpuDemand | None:
     """What an instance takes of a GPU if the service tolerates any slow-down; None where that cannot be chosen.
 
-    As on CPU types, of whole GPUs and of what is not measured, and where percentages are booked.
+    As on CPU types, of whole GPUs and of what is not measured, where percentages are booked, and where nobody shares.
     """
     spec, measured = profile.spec, compute_share(profile.spec)
     alone = instance_type.spec.gpu is None or instance_type.spec.price.per == "Instance"
-    if alone or service.spec.sharing == "Exclusive" or spec.gpu_memory is None or measured is None or rule.by_percent:
+    if alone or service.spec.sharing == "Exclusive" or spec.gpu_memory is None or measured is None:
+        return None
+    if rule.by_percent or rule.max_slowdown == ONE:
         return None
     return _on_terms(service, quantity_to_mib(spec.gpu_memory), measured, MOST_SLOWED)
 
 
-def _unmeasured(instance_type: InstanceType, profile: ModelProfile, memory: MiB, rule: SharingRule) -> GpuDemand:
+def _unmeasured(
+    service: InferenceService, instance_type: InstanceType, profile: ModelProfile, memory: MiB, rule: SharingRule
+) -> GpuDemand:
     """What already runs stays as it is; all else has its GPU alone."""
     kind, why = instance_type.metadata.name, f"ModelProfile {profile.metadata.name} has no computeShare; {MEASURE}"
     if terms := rule.recorded.get(kind):
-        return GpuDemand(Tenancy.SHARED, memory, WHOLE, why, terms)
+        copies = service.spec.own_copies == "Allowed" and service.spec.model.name in dict(terms.named)
+        return GpuDemand(Tenancy.SHARED, memory, WHOLE, why, terms, kind in rule.mps, copies)
     if booked := rule.booked.get(kind):
-        return GpuDemand(Tenancy.SHARED, memory, booked, why)
+        return GpuDemand(Tenancy.SHARED, memory, booked, why, booked_slowdown=rule.booked_slowdown)
     if kind in rule.undeclared:
         return GpuDemand(Tenancy.UNDECLARED, memory, why=why)
     return exclusive(instance_type, why)

@@ -29,6 +29,7 @@ def _at(option: TypeOption, tolerance: Millionths) -> TypeOption:
         option,
         price=own.cost(tolerance),
         profile=slowed(own.profile, tolerance / ONE),
+        max_instances=1 if own.least is not None and own.least <= tolerance else option.max_instances,
         demand=replace(option.demand, gpu_memory=gpu.memory, gpus=gpu.apart),
         gpu=gpu,
     )

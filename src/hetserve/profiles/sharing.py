@@ -19,7 +19,7 @@ from hetserve.registry.choices import SharingMode
 ONE: Final = Millionths(1_000_000)
 WHOLE: Final = Percent(100)
 BOOKED_SLOWDOWN: Final = Millionths(1_250_000)
-"""Sigma of recorded plans that book a percentage of a GPU's compute."""
+"""Sigma of recorded plans that book a percentage of a GPU's compute, where the installation did not set another."""
 MOST_SLOWED: Final = Millionths(10**12)
 """The most that terms can say."""
 STEP: Final = 5
@@ -71,14 +71,16 @@ class ComputeShare:
         """Terms of an instance that may take `tolerance` times as long as alone.
 
         Of each neighbour the greatest factor of all its batches counts, of one that was not measured the greatest of
-        all other models. copies: instances of its own model may be beside it, which is named then. Raises
-        NotShareableError as `check_terms`.
+        all other models. copies: instances of its own model may be beside it, which is named then. It is named too
+        where it is slowed more than all others: another namespace may have that model. Raises NotShareableError as
+        `check_terms`.
         """
         check_slowdown(tolerance, "tolerance")
         others, factors = self.greatest_factor, dict[str, Millionths]()
         for entry in self.interference:
-            if copies or entry.model != self.model:
-                factors[entry.model] = max(entry.factor, factors.get(entry.model, ONE))
+            factors[entry.model] = max(entry.factor, factors.get(entry.model, ONE))
+        if not copies and factors.get(self.model, ONE) <= others:
+            factors.pop(self.model, None)
         worth = {model: f for model, f in factors.items() if f < others or model == self.model}
         named = tuple((model, Millionths(f - ONE)) for model, f in sorted(worth.items()))
         terms = SharingTerms(self.share, tolerance, Millionths(others - ONE), named)
@@ -91,16 +93,9 @@ class ComputeShare:
             raise NotShareableError(f"{error}; {unmeasured}") from None
         return terms
 
-    def booking(self) -> Percent:
+    def booking(self, sigma: Millionths = BOOKED_SLOWDOWN) -> Percent:
         """Percent of compute as plans recorded it before slow-downs were counted by pairs; see `compute_booking`."""
-        return compute_booking(self.share, self.greatest_factor, BOOKED_SLOWDOWN)
-
-    def fits(self, booked: Percent) -> bool:
-        """Whether a booking of compute that a plan recorded is enough for what is measured."""
-        try:
-            return self.booking() <= booked
-        except NotShareableError:
-            return False
+        return compute_booking(self.share, self.greatest_factor, sigma)
 
 
 def compute_share(spec: ModelProfileSpec) -> ComputeShare | None:

@@ -124,12 +124,14 @@ def _asked(deployment: RawObject) -> _Part:
 
 
 def _paid(part: _Part, known: InstanceType, offer: Offer | None = None) -> MicroDollarsPerHour:
-    """Micro-dollars/h of an instance. offer: what is planned: one that shares as much on terms pays what that does."""
-    gpu = None if offer is None else offer.gpu
+    """Micro-dollars/h of an instance. offer: what is planned: one that tolerates as much pays what that does."""
     if part.whole:
         return instance_price(known, _whole(known.spec.gpu), WHOLE)
-    if offer is not None and gpu is not None and None not in (part.terms, gpu.terms) and part.memory == gpu.memory:
-        return offer.price
+    gpu = None if offer is None else offer.gpu
+    if offer is not None and gpu is not None and gpu.terms is not None and part.terms is not None:
+        planned = gpu.memory, gpu.terms.tolerance
+        if (part.memory, part.terms.tolerance) == planned:
+            return offer.price
     return instance_price(known, part.memory, part.compute, part.terms)
 
 

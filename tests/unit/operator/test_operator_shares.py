@@ -27,10 +27,11 @@ from sharing_scene import (
     on_terms,
     per_gib,
     pods,
+    share_of,
     sim_with,
     terms,
 )
-from testing.builders import instance_type
+from testing.builders import instance_type, model_profile
 from testing.cluster import gpu_pod
 from testing.operator import SimulatedOperator
 from testing.scenes import GPU_TYPE, node
@@ -461,3 +462,47 @@ async def test_after_a_rollback_and_an_upgrade_instances_declare_compute_again()
     await sim.converge()
     assert (annotated(sim), counts(sim)) == (terms("0.5"), [on_terms("0.5")])
     assert sim.condition("Ready")["status"] == "True"
+
+
+@pytest.mark.parametrize("sigma", [1_500_000, 2_500_000])
+async def test_another_sigma_changes_nothing_of_a_service_that_may_use_another_type_too(sigma: int) -> None:
+    sim = sim_with("0.5")
+    dear, profile = per_gib("0.2"), model_profile("rm2-dear", {"spec.instanceType": "dear", "spec.gpuMemory": "6Gi"})
+    dear["metadata"]["name"] = "dear"
+    profile["spec"] |= share_of("0.5")
+    sim.add(dear, profile, node("d0", "dear", gpus=1))
+    await sim.converge()
+    there, plan = pods(sim), sim.service()["status"]["plan"]
+    assert counts(sim) == [on_terms("0.5")]
+    sim.settings = sim.settings.__class__(max_slowdown=sigma)  # type: ignore[arg-type]
+    sim.restart()
+    await sim.converge()
+    assert (pods(sim), sim.service()["status"]["plan"]) == (there, plan)
+
+
+async def test_copies_stay_on_their_gpu_where_a_profile_loses_its_measurement() -> None:
+    sim = sim_with("0.3", gpus=1)
+    sim.edit(PROFILE, lambda p: p["spec"].update(interference=[{"model": "rm2", "batch": 8, "factor": "1.1"}]))
+    sim.edit(SERVICE, lambda s: s["spec"].update(ownCopies="Allowed"))
+    await sim.converge()
+    there = pods(sim)
+    assert len(there) == 2
+    sim.edit(PROFILE, lambda p: [p["spec"].pop(key) for key in ("computeShare", "sharingMode", "interference")])
+    await sim.converge()
+    assert pods(sim) == there
+    assert sim.condition("Ready")["status"] == "True"
+
+
+async def test_the_limit_of_memory_under_mps_stays_where_a_profile_loses_its_measurement_and_more_come() -> None:
+    sim = sim_with("0.5")
+    sim.edit(PROFILE, lambda profile: profile["spec"].update(sharingMode="MPS"))
+    await sim.converge()
+    there = pods(sim)
+    sim.edit(PROFILE, lambda profile: [profile["spec"].pop(key) for key in ("computeShare", "sharingMode")])
+    await sim.converge()
+    assert pods(sim) == there
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.5"))
+    await sim.converge()
+    (entry,) = counts(sim)
+    assert (entry["count"], entry["sharingMode"]) == (3, "MPS")
+    assert there < pods(sim)

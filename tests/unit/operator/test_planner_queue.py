@@ -391,3 +391,19 @@ def test_a_service_keeps_its_age_while_its_load_swings_about_what_it_holds(bench
     bench.ask(A, needed=False)
     bench.short(A)
     assert [bench.take().key for _ in range(2)] == [A, B]
+
+
+def test_of_two_declared_problems_in_a_pass_the_one_that_is_planned_goes_on(bench: Bench) -> None:
+    """The plan in force is checked, and one of instances that share otherwise is made: both are answered in turn."""
+    both = [PlanQuestion(declared, declared, needed=True) for declared in (DECLARED, OTHER)]
+    answered = []
+    for _ in both:
+        bench.queue.run_pass(A, lambda planner: [planner(question) for question in both])
+        ticket = bench.take()
+        bench.queue.run_pass(A, lambda planner: [planner(question) for question in both])
+        assert bench.queue.is_planned(ticket)
+        bench.queue.settle(ticket, plan(ticket.question.problem))
+        answered.append(ticket.question.declared)
+    assert sorted(map(repr, answered)) == sorted(map(repr, (DECLARED, OTHER)))
+    assert bench.dropped == []
+    assert bench.queue.take() is None

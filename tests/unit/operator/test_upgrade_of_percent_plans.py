@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from hetserve.base.units import Millionths
+from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.plans import bookings, decision
 from sharing_scene import (
     BY_PERCENT,
@@ -34,8 +36,8 @@ Json = dict[str, Any]
 BY_40_PERCENT = {MEMORY: "6144", COMPUTE: "40"}
 
 
-def booked(compute: int = 40) -> Json:
-    return {"instanceType": GPU_TYPE, "count": 2, "sharing": "Shared", "gpuCompute": compute}
+def booked(compute: int = 40, count: int = 2) -> Json:
+    return {"instanceType": GPU_TYPE, "count": count, "sharing": "Shared", "gpuCompute": compute}
 
 
 async def upgraded() -> SimulatedOperator:
@@ -104,7 +106,7 @@ async def test_a_booking_that_somebody_made_smaller_in_the_record_is_made_right(
     assert (counts(sim), asked(sim), pods(sim)) == ([booked()], BY_40_PERCENT, there)
 
 
-async def test_what_runs_stays_where_instances_of_the_other_kind_find_no_place() -> None:
+async def test_more_book_percent_where_instances_of_the_other_kind_find_no_place() -> None:
     """Every GPU has a pod that books percent: beside it nobody shares on terms."""
     sim = await upgraded()
     for number in range(3, 6):
@@ -118,14 +120,49 @@ async def test_what_runs_stays_where_instances_of_the_other_kind_find_no_place()
     there = pods(sim)
     sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.5"))
     await sim.converge()
-    assert (asked(sim), pods(sim)) == (BY_40_PERCENT, there)
-    assert sim.condition("Feasible")["reason"] == "CapacityTooLow"
-    assert "what runs stays" in sim.condition("Feasible")["message"]
+    assert (asked(sim), counts(sim)) == (BY_40_PERCENT, [booked(count=3)])
+    assert there < pods(sim)
+    assert sim.condition("Ready")["status"] == "True"
     for number in range(3):
         sim.api.remove(f"/api/v1/namespaces/default/pods/other-{number}")
+    there = pods(sim)
     await sim.converge()
-    assert counts(sim) == [on_terms("0.5", 3)]
-    assert sim.condition("Ready")["status"] == "True"
+    assert (counts(sim), pods(sim)) == ([booked(count=3)], there)
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.3"))
+    await sim.converge()
+    assert counts(sim) == [on_terms("0.5", 2)]
+
+
+async def test_an_edit_that_leaves_the_counts_leaves_the_kind() -> None:
+    sim = await upgraded()
+    there = pods(sim)
+    sim.edit(SERVICE, lambda s: s["spec"]["budget"].update(hourly="0.35"))
+    await sim.converge()
+    assert (counts(sim), pods(sim)) == ([booked()], there)
+    plan = sim.service()["status"]["plan"]
+    sim.restart()
+    await sim.converge()
+    assert sim.service()["status"]["plan"] == plan
+
+
+async def test_an_upgrade_changes_nothing_where_the_installation_had_set_another_sigma(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sim = sim_with("0.5")
+    sim.settings = sim.settings.__class__(max_slowdown=1_500_000)  # type: ignore[arg-type]
+
+    def at_its_sigma(*given: Any) -> SharingRule:
+        return replace(bookings.rule_of(*given), by_percent=True, booked_slowdown=Millionths(1_500_000))
+
+    with monkeypatch.context() as before:
+        before.setattr(decision, "rule_of", at_its_sigma)
+        before.setattr(decision, "rules_in_force", lambda *_: [])
+        await sim.converge()
+    assert counts(sim) == [booked(35)], "not as before, so this shows nothing"
+    there, plan = pods(sim), sim.service()["status"]["plan"]
+    sim.restart()
+    await sim.converge()
+    assert (sim.service()["status"]["plan"], pods(sim)) == (plan, there)
 
 
 async def test_the_other_way_round_nothing_is_rolled_before_an_older_extender_is_gone() -> None:
@@ -149,7 +186,7 @@ async def test_instances_of_percent_do_not_give_way_to_fewer_on_terms(monkeypatc
     sim = sim_with("0.5", budget="0.5", gpus=2)
     with monkeypatch.context() as before:
         before.setattr(decision, "rule_of", lambda *given: replace(bookings.rule_of(*given), by_percent=True))
-        before.setattr(decision, "rule_in_force", lambda *_: None)
+        before.setattr(decision, "rules_in_force", lambda *_: [])
         await sim.converge()
     assert counts(sim) == [booked()], "not as before, so this shows nothing"
     sim.restart()
@@ -161,5 +198,5 @@ async def test_instances_of_percent_do_not_give_way_to_fewer_on_terms(monkeypatc
     sim.add(node("g2", GPU_TYPE, gpus=1))
     there = pods(sim)
     await sim.converge()
-    assert (asked(sim), pods(sim)) == (BY_40_PERCENT, there)
-    assert "what runs stays" in sim.condition("Feasible")["message"]
+    assert (asked(sim), counts(sim)) == (BY_40_PERCENT, [booked(count=3)])
+    assert there < pods(sim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -37,7 +38,7 @@ async def upgraded(sim: SimulatedOperator, planner: str, monkeypatch: pytest.Mon
 
     with monkeypatch.context() as before:
         before.setattr(decision, "rule_of", by_percent)
-        before.setattr(decision, "rule_in_force", lambda *_: None)
+        before.setattr(decision, "rules_in_force", lambda *_: [])
         await sim.converge()
     assert [entry.get("gpuSharing") for entry in entries(sim)] == [None], "not as before, so this shows nothing"
     assert entries(sim)[0]["gpuCompute"] == 40
@@ -77,25 +78,51 @@ async def test_what_runs_stays_until_the_load_leaves_its_band(
     assert sim.service()["status"]["plan"] == settled
 
 
-async def test_where_too_few_instances_on_terms_find_a_place_what_books_percent_goes_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    sim = await upgraded(SimulatedOperator(), "ilp", monkeypatch)
-    there = instances(sim)
-    for number in range(10):
-        limits = {"hetserve.io/gpu-memory": "1024", "hetserve.io/gpu-compute": "50"}
+NODES = {f"t4-{number}" for number in range(12)}
+
+
+def add_neighbours(sim: SimulatedOperator, compute: int, nodes: Iterable[str]) -> None:
+    """A pod that books percent of compute on the GPU of each node."""
+    for name in nodes:
+        limits = {"hetserve.io/gpu-memory": "1024", "hetserve.io/gpu-compute": str(compute)}
         containers = [{"name": "c", "image": "i", "resources": {"limits": limits}}]
-        where = {"nodeName": f"t4-{number}", "containers": containers}
-        meta = {"name": f"o{number}", "namespace": "default", "annotations": {"hetserve.io/gpu": "0"}}
-        path = f"/api/v1/namespaces/default/pods/o{number}"
+        where = {"nodeName": name, "containers": containers}
+        meta = {"name": f"on-{name}", "namespace": "default", "annotations": {"hetserve.io/gpu": "0"}}
+        path = f"/api/v1/namespaces/default/pods/on-{name}"
         sim.api.put(path, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": where, "status": {}})
+
+
+@pytest.mark.parametrize("later", [False, True])
+async def test_where_too_few_instances_on_terms_find_a_place_more_book_percent(
+    *, later: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside pods that book percent nobody shares on terms; but there is room for as many as the load takes."""
+    sim = await upgraded(PlansLater() if later else SimulatedOperator(), "flow" if later else "ilp", monkeypatch)
+    there = instances(sim)
+    add_neighbours(sim, 50, NODES)
     sim.demand = steady(45)
     await sim.converge()
-    assert there <= instances(sim)
-    assert entries(sim)[0]["gpuCompute"] == 40
+    (entry,) = entries(sim)
+    assert (entry["gpuCompute"], entry["count"]) == (40, 8)
+    assert there < instances(sim)
+    assert sim.condition("Feasible")["status"] == sim.condition("Ready")["status"] == "True"
+    settled = sim.service()["status"]["plan"]
+    sim.restart()
+    await sim.converge()
+    assert sim.service()["status"]["plan"] == settled
+
+
+async def test_where_neither_kind_finds_a_place_what_runs_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    sim = await upgraded(SimulatedOperator(), "ilp", monkeypatch)
+    there, used = instances(sim), {pod["spec"]["nodeName"] for _, pod in sim.cluster.pods()}
+    add_neighbours(sim, 70, NODES - used)
+    sim.demand = steady(45)
+    await sim.converge()
+    assert instances(sim) >= there
+    assert [(entry["count"], entry["gpuCompute"]) for entry in entries(sim)] == [(4, 40)]
     assert sim.condition("Feasible")["status"] == "False"
-    for number in range(10):
-        sim.api.remove(f"/api/v1/namespaces/default/pods/o{number}")
+    for name in NODES - used:
+        sim.api.remove(f"/api/v1/namespaces/default/pods/on-{name}")
     await sim.converge()
     assert entries(sim)[0]["gpuSharing"] is not None
     assert sim.condition("Feasible")["status"] == "True"

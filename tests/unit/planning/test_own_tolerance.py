@@ -1,4 +1,7 @@
-"""A service of a fixed load takes the widest slow-down at which one instance still carries it, less a part."""
+"""A service of a fixed load takes the widest slow-down at which one instance still carries it, less a part.
+
+Never less than the installation's: narrower than that, an instance finds fewer places than two would.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from hetserve.planning.flow.tolerance import KEPT, own_tolerances
 from hetserve.planning.registry import trial
 from hetserve.planning.tenancy import SharingRule
 from hetserve.planning.tolerances import with_tolerances
+from hetserve.profiles.sharing import ONE
 from testing.planning import inference_service, instance_type, model_profile
 
 SIGMA = 1_750_000
@@ -50,21 +54,53 @@ def test_a_light_load_tolerates_more_than_the_installation_asks_and_pays_less() 
     assert f"t4 pays 0.22 of a GPU each, and takes at most {own / 1e6:.2f}".rstrip("0") in made.verdict
 
 
-def test_one_instance_that_tolerates_less_takes_the_place_of_two() -> None:
-    made, usual = plan(asked(16)), plan(without_own(asked(16)))
-    own = of_t4(made)
-    assert own is not None
-    assert 1_200_000 < own < SIGMA
-    assert (dict(made.counts)["t4"], dict(usual.counts)["t4"]) == (1, 2)
-    assert made.cost < usual.cost
-    assert usual.tolerances == ()
+def test_where_one_instance_carries_the_load_only_at_less_than_sigma_two_keep_that() -> None:
+    made = plan(asked(16))
+    assert (dict(made.counts)["t4"], made.tolerances) == (2, ())
 
 
-def test_one_that_leaves_nobody_room_beside_it_is_not_taken() -> None:
-    """At 22 q/s one T4 carries the load hardly slowed: two at sigma leave more of their GPUs to others."""
-    made = plan(asked(22))
-    assert of_t4(made) is None
-    assert dict(made.counts)["t4"] == 2
+def test_the_part_that_is_kept_in_hand_never_makes_a_tolerance_narrower_than_sigma() -> None:
+    problem = asked(13)
+    carried = [trial(_only_t4(problem, s / ONE), (("t4", 1),)).holds for s in (SIGMA, 1.01 * SIGMA / KEPT)]
+    assert carried == [True, False]
+    assert own_tolerances(problem) == {}
+    assert dict(plan(problem).counts)["t4"] == 1
+
+
+@pytest.mark.parametrize(("least", "placed"), [(None, True), (2_100_000, True), (300_000_000, False)])
+def test_where_sigma_finds_no_place_the_tolerance_does_if_it_is_wide_enough(least: int | None, *, placed: bool) -> None:
+    """`least`: at which the cluster takes one; None: it takes some at sigma."""
+    made = plan(crowded(asked(4), least))
+    assert (made.feasible and dict(made.counts)["t4"] == 1) is placed
+
+
+def test_a_wanted_instance_that_only_a_tolerance_finds_a_place_for_is_planned() -> None:
+    problem = crowded(asked(4), 2_100_000)
+    wanted = replace(problem, types=tuple(replace(o, min_instances=1) for o in problem.types[:1]), unshared=())
+    assert plan(wanted).feasible
+    refused = plan(crowded(wanted, 300_000_000))
+    assert (refused.reason, refused.message) == ("CapacityTooLow", "at least 1xt4 are wanted, none can be had")
+
+
+def crowded(problem: Problem, least: int | None) -> Problem:
+    """The problem where no type has a place at sigma, and each has one from a tolerance on."""
+    room = None if least is None else 0
+    types = tuple(
+        replace(
+            o,
+            max_instances=room,
+            own=None if o.own is None else replace(o.own, least=None if least is None else Millionths(least)),
+        )
+        for o in problem.types
+    )
+    return replace(problem, types=types)
+
+
+def test_where_nobody_shares_no_service_has_a_tolerance() -> None:
+    made = plan(problem := asked(8, rule=SharingRule(Millionths(ONE))))
+    assert [(o.shares, o.own) for o in problem.types] == [(False, None)] * 2
+    assert made.tolerances == ()
+    assert "planned with a GPU of its own: sharing.maxSlowdown is 1" in made.verdict
 
 
 def test_trials_see_times_as_long_as_sharing_may_make_them() -> None:
@@ -86,15 +122,13 @@ def test_the_tolerance_is_the_last_that_trials_let_pass_less_a_part() -> None:
 
 def _only_t4(problem: Problem, slowdown: float) -> Problem:
     """The problem on T4s alone at a slow-down, without tolerances of its own."""
-    slow = with_tolerances(problem, {"t4": Millionths(round(slowdown * 1_000_000))}).types[0]
+    slow = with_tolerances(problem, {"t4": Millionths(round(slowdown * ONE))}).types[0]
     return replace(problem, types=(replace(slow, own=None),), unshared=problem.unshared[:1])
 
 
-def test_without_trials_theory_says_no_more_than_they_do() -> None:
-    problem = asked(12)
-    quick, tried = own_tolerances(problem, quick=True)["t4"], own_tolerances(problem)["t4"]
-    assert 0.9 * tried <= quick <= tried
-    assert of_t4(plan(problem, quick=True)) == quick
+def test_a_plan_that_nothing_has_tried_promises_no_tolerance() -> None:
+    assert own_tolerances(asked(12))
+    assert plan(asked(12), quick=True).tolerances == ()
 
 
 def test_a_factor_that_nobody_tolerates_at_sigma_is_shared_where_the_service_tolerates_more() -> None:

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from hetserve.api.model_profile import ModelProfile
-from hetserve.base.units import Millionths, Percent, format_ratio, parse_ratio
-from hetserve.objects.gpu_sharing import SharingTerms
+from hetserve.base.units import Millionths, format_ratio, parse_ratio
+from hetserve.objects.gpu_sharing import SharingTerms, Tenant
 from hetserve.profiles.sharing import (
     NotShareableError,
     compute_booking,
@@ -111,7 +111,7 @@ def test_a_profile_says_what_was_measured() -> None:
     assert measured is not None
     assert (measured.share, measured.mode) == (571_000, "MPS")
     assert measured.greatest_factor == 1_120_000
-    assert [measured.fits(Percent(booked)) for booked in (45, 50, 100)] == [False, True, True]
+    assert (measured.booking(), measured.booking(Millionths(1_750_000))) == (50, 35)
 
 
 def test_terms_name_whom_an_instance_slows_less_than_others() -> None:
@@ -165,3 +165,17 @@ def test_a_share_without_neighbours_counts_by_itself() -> None:
     measured = compute_share(profile(computeShare="0.5", sharingMode="TimeSlicing").spec)
     assert measured is not None
     assert (measured.greatest_factor, measured.mode) == (1_000_000, "TimeSlicing")
+
+
+@pytest.mark.parametrize(("own", "named"), [("1.6", (("rm2", Millionths(600_000)),)), ("1.05", ())])
+def test_the_same_model_of_another_namespace_is_slowed_as_much_as_copies_were(
+    own: str, named: tuple[tuple[str, Millionths], ...]
+) -> None:
+    entries = [{"model": "rm2", "batch": 4, "factor": own}, {"model": "ncf", "batch": 4, "factor": "1.1"}]
+    measured = compute_share(profile(computeShare="0.3", sharingMode="MPS", interference=entries).spec)
+    assert measured is not None
+    terms = measured.terms(Millionths(1_750_000))
+    assert (terms.others, terms.named) == (100_000, named)
+    one, other = (Tenant(namespace, "rm2", terms) for namespace in ("a", "b"))
+    assert one.adds_to(other) == max(Millionths(100_000), parse_ratio(own) - 1_000_000)
+    assert one.adds_to(Tenant("a", "wnd", terms)) == 100_000

@@ -172,7 +172,7 @@ def test_copies_may_share_a_gpu_only_where_they_are_allowed_and_measured() -> No
         given = offer(type_overrides=PER_GIB, profile_overrides=profile, asked=wish)
         found = annotations_of(desired_deployment(parsed(wish), given))
         assert found.get(names.ANNOTATION_ANTI_AFFINITY) == expected
-        assert ('"rm2":"1.3"' in found[names.ANNOTATION_GPU_SHARING]) is (expected is not None)
+        assert ('"rm2":"1.3"' in found[names.ANNOTATION_GPU_SHARING]) is (measured is itself)
 
 
 def test_an_unmeasured_instance_asks_for_a_whole_gpu_and_one_that_runs_for_its_memory() -> None:

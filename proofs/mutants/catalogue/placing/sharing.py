@@ -11,6 +11,7 @@ SHARES: Final = "tests/unit/operator/test_operator_shares.py"
 UPGRADE: Final = "tests/unit/operator/test_upgrade_of_percent_plans.py"
 SCALED: Final = "tests/unit/operator/test_upgrade_of_scaled_services.py"
 OWN: Final = "tests/unit/operator/test_own_tolerances_are_recorded.py"
+PLACES: Final = "tests/unit/operator/test_own_tolerances_find_places.py"
 BUILD: Final = "tests/unit/reconcile/test_reconcile_build.py"
 FACTS: Final = "tests/unit/reconcile/test_reconcile_facts.py"
 ROOM: Final = "tests/properties/test_room_is_what_the_ledger_takes.py"
@@ -56,15 +57,15 @@ SHARING: Final = (
     Mutant(
         "sharing: another sigma changes a plan in force",
         BOOKINGS,
-        "rule_in_force",
-        never("any(t != rule.max_slowdown for t in tolerances.values())"),
+        "rules_in_force",
+        Replace("all(one == rule.max_slowdown for one in tolerances.values())", "True"),
         SHARES,
         "test_a_recorded_plan_keeps_its_tolerance_where_the_installation_sets_another",
     ),
     Mutant(
         "sharing: a plan of percent is made anew at an upgrade",
         BOOKINGS,
-        "rule_in_force",
+        "rules_in_force",
         never("recorded.gpus.booked"),
         UPGRADE,
         "test_an_upgrade_changes_neither_plan_nor_deployment_nor_pod",
@@ -132,6 +133,30 @@ SHARING: Final = (
         always("self.compute >= instance.compute"),
         ROOM,
         LEDGER,
+    ),
+    Mutant(
+        "sharing: no GPU is too narrow for a tolerance",
+        CAPACITY,
+        "ClusterCapacity._with_least",
+        always("fact.room != 0"),
+        PLACES,
+        "test_a_gpu_that_takes_it_at_its_tolerance_alone_is_a_place",
+    ),
+    Mutant(
+        "sharing: what is kept is tried at sigma",
+        "hetserve.reconcile.plans.plan_selection",
+        "_checked",
+        Replace("context.kept.declared", "context.declared"),
+        OWN,
+        "test_what_is_kept_though_another_type_became_cheaper_keeps_its_tolerance",
+    ),
+    Mutant(
+        "sharing: a plan that nothing has tried binds its tolerance",
+        BOOKINGS,
+        "_kept",
+        never("provisional"),
+        OWN,
+        "test_the_tolerance_is_the_same_whether_or_not_an_untried_plan_came_first",
     ),
     Mutant(
         "sharing: whole GPUs are shared without a booking",

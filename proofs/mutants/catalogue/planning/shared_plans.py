@@ -82,12 +82,20 @@ SHARED_PLANS: Final = (
         "test_the_tolerance_is_the_last_that_trials_let_pass_less_a_part",
     ),
     Mutant(
-        "a tolerance too narrow for neighbours takes a GPU whole",
+        "a tolerance is narrower than sigma",
+        "hetserve.planning.flow.tolerance",
+        "_tolerance",
+        Replace("max($kept, $usual)", "$kept"),
+        _OWN,
+        "test_the_part_that_is_kept_in_hand_never_makes_a_tolerance_narrower_than_sigma",
+    ),
+    Mutant(
+        "a tolerance that finds no place is planned",
         "hetserve.planning.flow.tolerance",
         "_pays",
-        always("$own.share($tolerance) < 2 * $own.share($usual)"),
+        Replace("max($option.slowdown or ONE, $own.least or ONE)", "$option.slowdown or ONE"),
         _OWN,
-        "test_one_that_leaves_nobody_room_beside_it_is_not_taken",
+        "test_where_sigma_finds_no_place_the_tolerance_does_if_it_is_wide_enough",
     ),
     Mutant(
         "a service that follows its load takes a tolerance of its own",

@@ -36,24 +36,24 @@ _ROUND: Final = 10_000
 _ONE_INSTANCE: Final = (1,)
 
 
-def own_tolerances(problem: Problem, seed: int | None = None, *, quick: bool = False) -> dict[str, Millionths]:
+def own_tolerances(problem: Problem, seed: int | None = None) -> dict[str, Millionths]:
     """Slow-downs by type: the widest at which one instance carries the load, less 5 %.
 
-    Left out are types of which one instance does not carry it, more are wanted, or that cost more than another one that
-    carries it. One below the installation's stands only where one instance then takes less of a GPU than two at that.
-    seed: of the trials. quick: by queueing theory alone.
+    Left out are types where that is no more than the installation's, or finds no place. So are those of which more than
+    one instance is wanted, and those that cost more than another one that carries the load. seed: of the trials.
     """
     if problem.objective != "MinCost" or not problem.load or problem.least_total > 1:
         return {}
-    able = [o for o in problem.types if o.own is not None and o.min_instances < 2 and problem.most_of(o) != 0]
+    able = [o for o in problem.types if o.own is not None and o.min_instances < 2 and _has_place(problem, o)]
     found: dict[str, Millionths] = {}
     enough = math.inf
     for option in sorted(able, key=lambda o: (_own(o).cost(MOST_SLOWED), o.name)):
         if _own(option).cost(MOST_SLOWED) > enough:
             break
-        tolerance = _tolerance(problem, option, SEED if seed is None else seed, quick=quick)
+        tolerance = _tolerance(problem, option, SEED if seed is None else seed)
         if _pays(option, tolerance):
-            found[option.name] = tolerance
+            if tolerance != option.slowdown:
+                found[option.name] = tolerance
             enough = min(enough, _DEARER * _own(option).cost(tolerance))
     return found
 
@@ -63,25 +63,33 @@ def _own(option: TypeOption) -> OwnTerms:
     return option.own
 
 
+def _has_place(problem: Problem, option: TypeOption) -> bool:
+    """Whether one instance finds a place, at the installation's slow-down or a wider one."""
+    return problem.most_of(option) != 0 or _own(option).least is not None
+
+
 def _pays(option: TypeOption, tolerance: Millionths) -> bool:
-    """Whether a tolerance leaves room for others on a GPU, and more of it than the installation's."""
-    terms, own = _own(option).at(tolerance).terms, _own(option)
+    """Whether a tolerance leaves room for others on a GPU, no less of it than the installation's, and finds a place."""
+    own = _own(option)
+    terms = own.at(tolerance).terms
     assert terms is not None  # noqa: S101  it shares
+    if tolerance < max(option.slowdown or ONE, own.least or ONE):
+        return False
     try:
         check_terms(terms)
     except NotShareableError:
         return False
-    usual = option.slowdown
-    return usual is None or tolerance >= usual or own.share(tolerance) < 2 * own.share(usual)
+    return True
 
 
-def _tolerance(problem: Problem, option: TypeOption, seed: int, *, quick: bool) -> Millionths:
-    """Below 1: one instance does not carry the load, or only just."""
+def _tolerance(problem: Problem, option: TypeOption, seed: int) -> Millionths:
+    """Below the installation's: one instance does not carry the load at that. Below 1: it hardly carries it alone."""
     carries = _Carries(problem, option, seed)
     widest = _by_theory(carries.in_theory, min(problem.slo.latency / carries.shortest, _WIDEST))
-    if widest and not quick and carries.can_try(widest):
+    if widest and carries.can_try(widest):
         widest = _by_trials(carries.in_trials, widest)
-    return Millionths(int(KEPT * widest * ONE) // _ROUND * _ROUND)
+    kept, usual = Millionths(int(KEPT * widest * ONE) // _ROUND * _ROUND), option.slowdown
+    return kept if usual is None or widest * ONE < usual else max(kept, usual)
 
 
 def _by_theory(holds: Callable[[float], bool], most: float) -> float:

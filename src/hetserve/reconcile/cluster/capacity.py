@@ -26,15 +26,16 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from hetserve.api.instance_type import InstanceTypeSpec
 from hetserve.api.names import DRA_DRIVER
-from hetserve.base.units import Percent
-from hetserve.objects.gpu_sharing import SharingTerms, Tenant, tolerate
+from hetserve.base.units import Millionths, Percent
+from hetserve.objects.gpu_sharing import SharingTerms, Tenant, slowdowns, tolerate
 from hetserve.objects.resources import MAX_MIB, WHOLE_COMPUTE
 from hetserve.placement.ledger.inventory import Gpu, Place
 from hetserve.placement.pods.requests import ModelKey
 from hetserve.planning.inputs import ClusterFacts, TypeFacts
-from hetserve.planning.offers import Offer
+from hetserve.planning.offers import Offer, at_tolerance
 from hetserve.planning.problem import ResourceAmounts
 from hetserve.planning.tenancy import GpuDemand, Tenancy
+from hetserve.profiles.sharing import MOST_SLOWED
 from hetserve.reconcile.cluster.kept_terms import are_enough
 from hetserve.reconcile.cluster.observed import NodeFact, PodFact, SliceFact
 
@@ -171,13 +172,15 @@ class ClusterCapacity:
             name, outgrown = offer.name, {p.uid for p in own if p.instance_type == offer.name and is_outgrown(p, offer)}
             if not outgrown:
                 room = self._room(offer, asked, special)
-                types[name] = TypeFacts(running[name], None if room is None else room + going[name])
+                fact = TypeFacts(running[name], None if room is None else room + going[name])
+                types[name] = self._with_least(fact, offer, asked, special)
                 continue
             left = self._special(
                 service, model, (*own, *strangers), gone=outgrown, declaring=declaring if offer.shares else ()
             )
             most = running[name] + going[name] - len(outgrown) + (self._room(offer, asked, left) or 0)
-            types[name] = TypeFacts(min(running[name], most), most - min(running[name], most))
+            fact = TypeFacts(min(running[name], most), most - min(running[name], most))
+            types[name] = self._with_least(fact, offer, asked, left)
         return ClusterFacts(types)
 
     def room(
@@ -223,6 +226,19 @@ class ClusterCapacity:
         differences = (room_in(special[name], offer, model) - rooms.on(self._numbers[name]) for name in here)
         return rooms.total + sum(differences)
 
+    def _with_least(
+        self, fact: TypeFacts, offer: Offer, model: ModelKey, special: Mapping[str, Free | None]
+    ) -> TypeFacts:
+        """With the least tolerance at which the cluster takes an instance, where it has and takes none as planned."""
+        if fact.running or fact.room != 0 or offer.own is None:
+            return fact
+        wide = at_tolerance(offer, MOST_SLOWED)
+        rooms, numbers = self._counted(wide, model), self._numbers.items()
+        known = (self._free_on(name) for name, number in numbers if rooms.on(number) and name not in special)
+        here = (free for name, free in special.items() if takes_instances(self._nodes[name], offer.type.spec))
+        needed = (least_tolerance(free, wide, model) for free in (*known, *here))
+        return replace(fact, least=min((one for one in needed if one is not None), default=None))
+
     def _counted(self, offer: Offer, model: ModelKey) -> _Rooms:
         """Rooms of a type and demand, with every change of a node counted."""
         gpu = offer.gpu
@@ -240,8 +256,10 @@ class ClusterCapacity:
             if change <= rooms.seen:
                 break
             name = self._numbered[number]
-            takes = name is not None and takes_instances(self._nodes[name], offer.type.spec)
-            rooms.put(number, room_in(self._free_on(name), offer, model) if name is not None and takes else 0)
+            if name is not None and takes_instances(self._nodes[name], offer.type.spec):
+                rooms.put(number, room_in(self._free_on(name), offer, model))
+            else:
+                rooms.put(number, 0)
         rooms.seen = self._change
         return rooms
 
@@ -390,6 +408,19 @@ def room_in(free: Free | None, offer: Offer, model: ModelKey) -> int:
     if gpu is not None and offer.gpu is not None:
         limits.append(sum(one.takes(offer.gpu, model) for one in free.gpus if one.product == gpu.product))
     return max(0, min(_MOST, *limits)) if limits else 0
+
+
+def least_tolerance(free: Free | None, wide: Offer, model: ModelKey) -> Millionths | None:
+    """The least tolerance at which an instance finds a place on a node; None: none is enough.
+
+    wide: the offer at the widest.
+    """
+    gpu, demand = wide.type.spec.gpu, wide.gpu
+    if free is None or gpu is None or demand is None or demand.terms is None or not room_in(free, wide, model):
+        return None
+    takes = [one for one in free.gpus if one.product == gpu.product and one.takes(demand, model)]
+    tenant = Tenant(*model, demand.terms)
+    return min((slowdowns((*one.tenants, tenant))[-1] for one in takes), default=None)
 
 
 def is_outgrown(pod: PodFact, offer: Offer) -> bool:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from hetserve.base.units import MiB, Millionths, Percent, quantity_to_mib
+from hetserve.base.units import MiB, Percent, quantity_to_mib
 from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.planning.inputs import PlanSettings
-from hetserve.planning.offers import DEFAULT_NAMESPACE, Offer, namespace_of
+from hetserve.planning.offers import DEFAULT_NAMESPACE, Offer, at_tolerance, namespace_of
 from hetserve.planning.plan import Counts
 from hetserve.planning.tenancy import GpuDemand, SharingRule, Tenancy
-from hetserve.profiles.sharing import WHOLE, compute_share
+from hetserve.profiles.sharing import BOOKED_SLOWDOWN, WHOLE
 from hetserve.reconcile.cluster.kept_terms import kept_terms
 from hetserve.reconcile.deployments.ownership import belongs, gpus_of, is_deleting, type_of
 from hetserve.reconcile.plans.plan_record import PlanRecord, RecordedGpus
@@ -44,17 +44,23 @@ def undeclared_types(snapshot: ServiceSnapshot, recorded: PlanRecord | None) -> 
 def rule_of(settings: PlanSettings, undeclared: Collection[str], recorded: PlanRecord | None) -> SharingRule:
     """How instances share in a plan that is made now; what is not measured any more stays as it is recorded."""
     gpus = RecordedGpus() if recorded is None else recorded.gpus
-    return SharingRule(settings.max_slowdown, undeclared, gpus.booked, gpus.terms)
+    return SharingRule(settings.max_slowdown, undeclared, gpus.booked, gpus.terms, mps=gpus.mps)
 
 
-def rule_in_force(rule: SharingRule, recorded: PlanRecord | None) -> SharingRule | None:
-    """How they share in the recorded plan; None: as they would in one that is made now."""
-    if recorded is None:
-        return None
-    tolerances = {name: terms.tolerance for name, terms in recorded.gpus.terms.items()}
+def rules_in_force(rule: SharingRule, recorded: PlanRecord) -> list[SharingRule]:
+    """How they may share in the recorded plan, where not as in one that is made now; the likeliest first.
+
+    A record does not say the sigma that it was made at. Of percents it was 1.25, or the one that is still set. Of
+    terms it is the tolerance of a type that has none of its own; types without instances are at that sigma too.
+    """
     if recorded.gpus.booked:
-        return replace(rule, by_percent=True)
-    return replace(rule, tolerances=tolerances) if any(t != rule.max_slowdown for t in tolerances.values()) else None
+        sigmas = dict.fromkeys((BOOKED_SLOWDOWN, rule.max_slowdown))
+        return [replace(rule, by_percent=True, booked_slowdown=sigma) for sigma in sigmas]
+    tolerances = {name: terms.tolerance for name, terms in recorded.gpus.terms.items()}
+    if all(one == rule.max_slowdown for one in tolerances.values()):
+        return []
+    sigmas = dict.fromkeys((rule.max_slowdown, *tolerances.values()))
+    return [replace(rule, max_slowdown=sigma, tolerances=tolerances) for sigma in sigmas]
 
 
 def _undeclared_memory(deployment: RawObject) -> MiB:
@@ -74,53 +80,38 @@ def _only_whole(snapshot: ServiceSnapshot) -> dict[str, MiB]:
     return {kind: memory for kind, memory in gpus.items() if needed.get(kind, memory) < memory}
 
 
-def recorded_gpus(
-    counts: Counts,
-    offers: Iterable[Offer],
-    recorded: PlanRecord | None,
-    tolerances: Mapping[str, Millionths] | None = None,
-) -> RecordedGpus:
+def recorded_gpus(counts: Counts, offers: Iterable[Offer], recorded: PlanRecord | None) -> RecordedGpus:
     """How a plan with these counts has its GPUs.
 
     recorded: the plan before: while the counts stay, its terms only become stricter, and a booking of compute stays
-    where it is enough. tolerances: by type, that the plan counts with instead of those of the offers.
+    where it is enough. A provisional plan promises no tolerance.
     """
     wanted = {name: n for name, n in counts if n > 0}
     before = recorded.gpus if recorded is not None and recorded.nonzero == wanted else RecordedGpus()
     planned = [offer for offer in offers if offer.name in wanted]
     shared = [(one, one.gpu) for one in planned if one.gpu is not None and one.shares]
     booked = {one.name: kept for one, gpu in shared if (kept := _kept_booking(one, gpu, before)) is not None}
+    provisional = recorded is not None and recorded.provisional
     terms = {
-        one.name: _kept(one.name, terms, before)
+        one.name: _kept(one.name, gpu.terms, before, provisional=provisional)
         for one, gpu in shared
-        if one.name not in booked and (terms := _terms(one, gpu, tolerances or {})) is not None
+        if one.name not in booked and gpu.terms is not None
     }
     alone = frozenset(one.name for one in planned if one.gpu is not None and one.gpu.tenancy is Tenancy.EXCLUSIVE)
-    under_mps = {one.name for one, gpu in shared if gpu.mps or (one.name in before.mps and not _is_measured(one))}
+    under_mps = {one.name for one, gpu in shared if gpu.mps}
     return RecordedGpus(terms, booked, alone, frozenset(under_mps & terms.keys()))
 
 
 def _kept_booking(offer: Offer, gpu: GpuDemand, before: RecordedGpus) -> Percent | None:
     """Percent of compute that the type's instances go on booking; None: they share on terms."""
-    booked, measured = before.booked.get(offer.name), compute_share(offer.profile.spec)
-    if gpu.terms is None:
-        return gpu.compute if booked is None else max(gpu.compute, booked)
-    return booked if booked is not None and (measured is None or measured.fits(booked)) else None
+    return None if gpu.terms is not None else max(gpu.compute, before.booked.get(offer.name, gpu.compute))
 
 
-def _terms(offer: Offer, gpu: GpuDemand, tolerances: Mapping[str, Millionths]) -> SharingTerms | None:
-    """Terms that a plan counts with."""
-    if offer.name in tolerances and offer.own is not None and offer.own.gpu.terms is not None:
-        return replace(offer.own.gpu.terms, tolerance=tolerances[offer.name])
-    return gpu.terms
-
-
-def _kept(name: str, terms: SharingTerms, before: RecordedGpus) -> SharingTerms:
-    return kept_terms(before.terms[name], terms) if name in before.terms else terms
-
-
-def _is_measured(offer: Offer) -> bool:
-    return compute_share(offer.profile.spec) is not None
+def _kept(name: str, terms: SharingTerms, before: RecordedGpus, *, provisional: bool) -> SharingTerms:
+    if name not in before.terms:
+        return terms
+    kept = kept_terms(before.terms[name], terms)
+    return replace(kept, tolerance=terms.tolerance) if provisional else kept
 
 
 def is_booked_right(record: PlanRecord, offers: Iterable[Offer]) -> bool:
@@ -137,8 +128,8 @@ def _as_recorded(offer: Offer, gpus: RecordedGpus) -> Offer:
     """What it costs stays, but for the tolerance: stricter terms than are measured are not paid."""
     terms, compute = gpus.terms.get(offer.name), gpus.booked.get(offer.name)
     if terms is not None and offer.own is not None:
-        gpu, price = offer.own.at(terms.tolerance), offer.own.cost(terms.tolerance)
-        return replace(offer, price=price, gpu=replace(gpu, terms=terms, mps=offer.name in gpus.mps))
+        shared = at_tolerance(offer, terms.tolerance)
+        return replace(shared, gpu=replace(offer.own.gpu, terms=terms, mps=offer.name in gpus.mps))
     if offer.gpu is None or not offer.shares or (terms is None and compute is None):
         return offer
     gpu = replace(offer.gpu, compute=WHOLE if compute is None else compute, terms=terms, mps=offer.name in gpus.mps)

@@ -19,7 +19,7 @@ from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.cluster.launch_times import observed_launch_times
 from hetserve.reconcile.cluster.observed import place_of, read_service, service_outline
 from hetserve.reconcile.plans.autoscaled import asking, choose_scaled, decided_for
-from hetserve.reconcile.plans.bookings import rule_in_force, rule_of, undeclared_types
+from hetserve.reconcile.plans.bookings import rule_of, rules_in_force, undeclared_types
 from hetserve.reconcile.plans.changes import entry_of
 from hetserve.reconcile.plans.pause_and_advise import advised, held_advice, paused, stored_advice
 from hetserve.reconcile.plans.plan_decision import Explained, PlanDecision
@@ -65,17 +65,46 @@ def _decide(
     if problem_text is not None:
         return unplanned(Reason.SPEC_INVALID, problem_text, recorded, service)
     rule = rule_of(snapshot.settings, undeclared_types(snapshot, recorded), recorded)
-    before = rule_in_force(rule, recorded)
-    in_force = None if before is None else _context(snapshot, service, recorded, before)
+    in_force = None if recorded is None else _in_force(snapshot, service, recorded, rule)
     context = _context(snapshot, service, recorded, rule)
-    if recorded is None or not isinstance(in_force, PlanningContext) or in_force.digest != recorded.inputs:
+    if recorded is None or in_force is None:
         return context if isinstance(context, PlanDecision) else _chosen(context, snapshot, planner)
     wanted = _chosen(in_force, snapshot, planner)
     if isinstance(context, PlanDecision) or not _leaves(wanted, recorded):
         return wanted
     made = _chosen(context, snapshot, planner)
-    cramped = context.stays and made.total < recorded.total <= wanted.total
-    return made if made.is_new and not cramped else stays_as_recorded(in_force, recorded, made)
+    if _is_placed(made, wanted, context):
+        return made
+    return wanted if wanted.is_new and not made.waits else stays_as_recorded(in_force, recorded, made)
+
+
+def _is_placed(made: PlanDecision, wanted: PlanDecision, context: PlanningContext) -> bool:
+    """Whether a plan that is made now is followed: it finds a place for all that the one of the recorded kind has."""
+    recorded = context.recorded
+    if made.waits or not made.is_new or made.record is None or recorded is None:
+        return False
+    feasible, other = (one.feasible.status != "False" for one in (made, wanted))
+    if not feasible and (other or made.record.nonzero == recorded.nonzero):
+        return False
+    scarce = context.stays or not feasible or context.problem.objective != "MinCost"
+    return not (scarce and feasible == other and made.total < wanted.total)
+
+
+def _in_force(
+    snapshot: ServiceSnapshot, service: InferenceService, recorded: PlanRecord, rule: SharingRule
+) -> PlanningContext | None:
+    """The case by which the recorded plan was made; None: that of a plan that is made now.
+
+    Percents stay after an edit too: the likeliest sigma is taken where none gives the digest.
+    """
+    likeliest = None
+    for before in rules_in_force(rule, recorded):
+        made = _context(snapshot, service, recorded, before)
+        if isinstance(made, PlanningContext):
+            if made.digest == recorded.inputs:
+                return made
+            likeliest = likeliest or made
+    return likeliest if recorded.gpus.booked else None
 
 
 def _leaves(wanted: PlanDecision, recorded: PlanRecord) -> bool:
@@ -83,7 +112,10 @@ def _leaves(wanted: PlanDecision, recorded: PlanRecord) -> bool:
     if wanted.feasible.status == "False":
         return True
     record = wanted.record
-    return wanted.is_new and record is not None and record.nonzero != recorded.nonzero
+    if not wanted.is_new or record is None:
+        return False
+    grown = record.inputs != recorded.inputs and record.gpus.booked != recorded.gpus.booked
+    return grown or record.nonzero != recorded.nonzero
 
 
 def _chosen(context: PlanningContext, snapshot: ServiceSnapshot, planner: Planner) -> PlanDecision:
@@ -118,11 +150,11 @@ def _context(
     offers = resolve_offers(service, snapshot.types, snapshot.profiles, sharing)
     if isinstance(offers, Unplannable):
         return unplannable(offers, recorded, service)
-    place = (namespace_of(service), service.metadata.name)
-    asked = place, service.spec.model.name, offers.usable, snapshot.pods, snapshot.foreign_pods
+    place, planned = (namespace_of(service), service.metadata.name), _planned(snapshot, service, offers)
+    asked = place, service.spec.model.name, planned.usable, snapshot.pods, snapshot.foreign_pods
     facts = _timed(snapshot, snapshot.capacity.facts(*asked, declaring=snapshot.declaring), service)
-    declared = _problem(snapshot, service, offers, ClusterFacts())
-    problem = _problem(snapshot, service, offers, facts)
+    declared = _problem(snapshot, service, planned, ClusterFacts())
+    problem = _problem(snapshot, service, planned, facts)
     if isinstance(declared, Unplannable) or isinstance(problem, Unplannable):
         why = declared if isinstance(declared, Unplannable) else problem
         assert isinstance(why, Unplannable)  # noqa: S101  one of them is
@@ -132,6 +164,13 @@ def _context(
     bound = Counter(pod.instance_type for pod in snapshot.pods if pod.node is not None and not pod.terminating)
     stays = any(has.running < bound[name] for name, has in facts.types.items())
     return PlanningContext(service, offers, declared, problem, recorded, stored, runs, snapshot.counts_pairs, stays)
+
+
+def _planned(snapshot: ServiceSnapshot, service: InferenceService, offers: Offers) -> Offers:
+    """The offers of a plan, with tolerances of its own for a fixed load that may share."""
+    if service.spec.objective == "MinCost" and service.spec.scaling is None and snapshot.counts_pairs:
+        return offers
+    return replace(offers, usable=tuple(replace(offer, own=None) for offer in offers.usable))
 
 
 def _problem(

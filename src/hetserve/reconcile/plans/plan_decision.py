@@ -116,6 +116,11 @@ class PlanDecision:
         return self.state is PlanState.NEW
 
     @property
+    def waits(self) -> bool:
+        """Whether a planner has yet to answer what the decision stands on."""
+        return self.state is PlanState.AWAITED or (self.following is not None and self.following.pending)
+
+    @property
     def is_followed(self) -> bool:
         """Whether Deployments are brought to it, once it is recorded."""
         return self.state in (PlanState.FOLLOWED, PlanState.NEW)

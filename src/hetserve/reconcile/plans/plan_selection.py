@@ -76,10 +76,11 @@ def _in_force(context: PlanningContext) -> _InForce:
     recorded, same = context.recorded, context.recorded is not None and context.recorded.inputs == context.digest
     if recorded is not None and same and not is_right(recorded, context):
         return _InForce(None, None, None, None)  # same inputs, other price or booking: somebody edited the record
-    fitting = recorded if recorded is not None and fits(recorded.counts, context.problem) else None
+    problem = context.kept.problem
+    fitting = recorded if recorded is not None and fits(recorded.counts, problem) else None
     if same:
         return _InForce(recorded, recorded, fitting, fitting)
-    judged = fitting is not None and has_judge(context.problem) and is_allowed(fitting, context.problem)
+    judged = fitting is not None and has_judge(problem) and is_allowed(fitting, problem)
     return _InForce(recorded, None, None, fitting if judged else None)
 
 
@@ -90,16 +91,18 @@ def _checked(
     needed = force.followed is None
     ideal = planner(PlanQuestion(context.declared, context.declared, needed, exact=True))
     best = ideal if isinstance(ideal, Plan) and ideal.feasible else None
-    if best is not None and is_same(rival.counts, best.counts):
+    placed = best is not None and fits(best.counts, context.at(dict(best.tolerances)).problem)
+    if best is not None and placed and is_same(rival.counts, best.counts):
         return _ideal(context, rival, best)
     counts = tuple((option.name, rival.nonzero.get(option.name, 0)) for option in context.declared.types)
-    question = PlanQuestion(context.declared, context.declared, needed, exact=True, counts=counts)
+    kept = context.kept.declared
+    question = PlanQuestion(kept, context.declared, needed, exact=True, counts=counts)
     asks = has_judge(context.declared) and not isinstance(ideal, PlanPending)
     trial = planner(question) if asks else None
     if isinstance(ideal, PlanPending) or isinstance(trial, PlanPending):
         return pending(context, force.standing)
     if isinstance(trial, Trial):
-        stays = best is not None and not is_better(best, rival, context.declared, trial)
+        stays = best is not None and not is_better(best, rival, kept, trial)
         return _kept(context, rival, trial, best) if stays else trial
     return None if trial is None or force.followed is None else _unanswered(context, trial, force)
 
@@ -114,7 +117,7 @@ def _judged(context: PlanningContext, answer: Plan, force: _InForce, trial: Tria
             answer = replace(answer, message=answer.message + STAYS)
         recorded = force.recorded if trial is None or force.recorded is None else force.recorded.as_final()
         return infeasible(context, answer, recorded, follow=force.standing is not None)
-    if rival is not None and not is_better(answer, rival, context.problem, trial):
+    if rival is not None and not is_better(answer, rival, context.kept.problem, trial):
         return _kept(context, rival, trial)
     return recorded_as(context, record_of(context, answer))
 
@@ -132,9 +135,10 @@ def _kept(context: PlanningContext, rival: PlanRecord, trial: Trial | None, idea
     tried = trial is not None and (trial.held, trial.holds) != (None, None)
     more = rival.provisional or (tried and rival.tried is False)
     if trial is not None and (rival.inputs != context.digest or more):
-        cost = cost_of(rival.counts, context.declared)
-        gpus = recorded_gpus(rival.counts, context.offers.usable, context.recorded)
-        record = kept_record(rival, trial, context.declared, context.digest, cost, gpus=gpus)
+        gpus = recorded_gpus(rival.counts, context.kept.offers.usable, context.recorded)
+        promised = context.promising(gpus)
+        cost = cost_of(rival.counts, promised.declared)
+        record = kept_record(rival, trial, promised.declared, promised.digest, cost, gpus=gpus)
     decision = recorded_as(context, record, ideal=ideal is not None)
     if ideal is None:
         return decision

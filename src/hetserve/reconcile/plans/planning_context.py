@@ -11,18 +11,19 @@ from typing import Any, Final
 
 from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
+from hetserve.base.units import Millionths, format_ratio
 from hetserve.demand.mix import BatchMix
 from hetserve.objects.gpu_sharing import terms_text
-from hetserve.planning.offers import Offer, Offers, Unplannable
+from hetserve.planning.offers import Offer, Offers, Unplannable, at_tolerance
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem, ResourceAmounts, TypeOption
 from hetserve.planning.tenancy import Tenancy
 from hetserve.planning.tolerances import with_tolerances
-from hetserve.profiles.sharing import BOOKED_SLOWDOWN
+from hetserve.profiles.sharing import ONE
 from hetserve.profiles.variants import served_variants
 from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, recorded_gpus
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status
-from hetserve.reconcile.plans.plan_record import PlanRecord, plan_record, record_of_counts
+from hetserve.reconcile.plans.plan_record import PlanRecord, RecordedGpus, plan_record, record_of_counts
 from hetserve.scaling.plans.counts import cost_of
 
 _NOT_BOOKED: Final = (
@@ -48,8 +49,9 @@ def inputs_digest(declared: Problem) -> str:
     written = _canonical(replace(declared, types=(), unshared=()))
     each = {"types": declared.types, "unshared": alone}
     written |= {name: list(map(_written, options)) for name, options in each.items() if options}
-    if any(one.shares and one.gpu is not None and one.gpu.terms is None for one in declared.types):
-        written["max_slowdown"] = BOOKED_SLOWDOWN  # as plans with percentages were recorded
+    booked = [one.slowdown for one in declared.types if one.shares and one.gpu is not None and one.gpu.terms is None]
+    if booked:
+        written["max_slowdown"] = booked[0]  # as plans with percentages were recorded
     terms = {one.name: terms_text(one.gpu.terms) for one in declared.types if one.gpu is not None and one.gpu.terms}
     if terms:
         written["terms"] = terms
@@ -109,16 +111,49 @@ class PlanningContext:
         spec = self.declared.mix if self.declared_mix is None else self.declared_mix
         return replace(self, declared=problems[0], problem=problems[1], measured_mix=mix, declared_mix=spec)
 
+    def at(self, tolerances: Mapping[str, Millionths]) -> PlanningContext:
+        """The context where types share GPUs on tolerances of the service's own."""
+        if not tolerances:
+            return self
+        usable = tuple(
+            at_tolerance(offer, tolerances[offer.name]) if offer.name in tolerances else offer
+            for offer in self.offers.usable
+        )
+        problems = with_tolerances(self.declared, tolerances), with_tolerances(self.problem, tolerances)
+        return replace(self, offers=replace(self.offers, usable=usable), declared=problems[0], problem=problems[1])
+
+    @property
+    def kept(self) -> PlanningContext:
+        """The context where an instance that runs alone tolerates what is recorded, if that is more than is planned."""
+        if self.recorded is None:
+            return self
+        alone, terms = {name for name, n in self.recorded.counts if n == 1}, self.recorded.gpus.terms
+        held = {one.name: one.slowdown or ONE for one in self.declared.types if one.own is not None}
+        wider = {name: terms[name].tolerance for name in alone & terms.keys() & held.keys()}
+        return self.at({name: most for name, most in wider.items() if most > held[name]})
+
+    def promising(self, gpus: RecordedGpus) -> PlanningContext:
+        """The context where types have the tolerances of a record, whose digest and prices are of these."""
+        held = {one.name: one.slowdown for one in self.declared.types if one.own is not None}
+        tolerances = {name: one.tolerance for name, one in gpus.terms.items() if name in held}
+        return self.at({name: most for name, most in tolerances.items() if most != held[name]})
+
 
 def record_of(context: PlanningContext, plan: Plan) -> PlanRecord:
-    """The record of a plan; its digest and price are those of the tolerances that are recorded."""
-    gpus = recorded_gpus(plan.counts, context.offers.usable, context.recorded, dict(plan.tolerances))
-    own = {name for name, _ in plan.tolerances}
-    declared = with_tolerances(
-        context.declared, {name: terms.tolerance for name, terms in gpus.terms.items() if name in own}
-    )
-    cost = cost_of(plan.counts, declared) if own else plan.cost
-    return plan_record(replace(plan, cost=cost), replace(context, declared=declared).digest, gpus)
+    """The record of a plan; its digest and price are those of the tolerances that are recorded.
+
+    A tolerance that instances have stays, unless it makes them dearer than the budget allows.
+    """
+    made = context.at(dict(plan.tolerances))
+    gpus = recorded_gpus(plan.counts, made.offers.usable, context.recorded)
+    promised = made.promising(gpus)
+    cost, budget = cost_of(plan.counts, promised.declared), context.declared.budget
+    if budget is not None and plan.cost <= budget < cost:
+        gpus, promised, cost = recorded_gpus(plan.counts, made.offers.usable, None), made, plan.cost
+    held = {name: terms.tolerance for name, terms in gpus.terms.items()}
+    stays = [f"{name} keeps {format_ratio(held[name])}, as recorded" for name, t in plan.tolerances if held[name] != t]
+    said = replace(plan, cost=cost, verdict="; ".join([plan.verdict or plan.message, *stays]))
+    return plan_record(said, promised.digest, gpus)
 
 
 def handmade_of(context: PlanningContext, counts: Counts, message: str, plan: Plan | None, qps: float) -> PlanRecord:
@@ -165,7 +200,7 @@ def stays_as_recorded(context: PlanningContext, recorded: PlanRecord, made: Plan
     if made.state is PlanState.AWAITED:
         return decision
     feasible = made.feasible
-    if made.is_new:
+    if made.is_new and not made.waits:
         feasible = Finding("False", Reason.CAPACITY_TOO_LOW, f"{made.feasible.message}{STAYS}")
     return replace(decision, planned=made.planned, feasible=feasible, following=made.following)
 
