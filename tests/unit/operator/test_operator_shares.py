@@ -485,12 +485,11 @@ async def test_copies_stay_on_their_gpu_where_a_profile_loses_its_measurement() 
     sim.edit(PROFILE, lambda p: p["spec"].update(interference=[{"model": "rm2", "batch": 8, "factor": "1.1"}]))
     sim.edit(SERVICE, lambda s: s["spec"].update(ownCopies="Allowed"))
     await sim.converge()
-    there = pods(sim)
-    assert len(there) == 2
+    there, stated = pods(sim), terms("0.3", rm2="1.1")
+    assert annotated(sim) == stated
     sim.edit(PROFILE, lambda p: [p["spec"].pop(key) for key in ("computeShare", "sharingMode", "interference")])
     await sim.converge()
-    assert pods(sim) == there
-    assert sim.condition("Ready")["status"] == "True"
+    assert (annotated(sim), pods(sim)) == (stated, there)
 
 
 async def test_the_limit_of_memory_under_mps_stays_where_a_profile_loses_its_measurement_and_more_come() -> None:
