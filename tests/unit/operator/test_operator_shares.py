@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import parse_money
+from hetserve.objects.gpu_sharing import parse_terms
 from hetserve_operator.workqueue import Key
 from sharing_scene import (
     COMPUTE,
@@ -353,6 +354,23 @@ async def test_copies_on_one_gpu_stay_where_they_are_to_be_apart_and_find_no_oth
     await sim.converge()
     assert sim.condition("Ready")["status"] == "True"
     assert {pod["spec"]["nodeName"] for _, pod in sim.cluster.pods()} == {"g0", "g1"}
+
+
+async def test_kept_terms_that_find_no_place_any_more_give_way_to_those_that_do() -> None:
+    sim = sim_with("0.9", gpus=1, budget="0.15")
+    sim.add(node("g1", GPU_TYPE, gpus=1, pods=4))
+    sim.add(gpu_pod("x", node="g1", gpu="0", model="other", sharing=parse_terms(terms("0.9")), phase="Running"))
+    await sim.converge()
+    measure(sim, "0.5")
+    await sim.converge()
+    assert counts(sim) == [on_terms("0.9", 1)]
+    for path, raw in list(sim.cluster.pods()):
+        if raw["spec"].get("nodeName") == "g0":
+            sim.api.remove(path)
+    sim.api.remove("/api/v1/nodes/g0")
+    await sim.converge()
+    assert (counts(sim), annotated(sim)) == ([on_terms("0.5", 1)], terms("0.5"))
+    assert sim.condition("Ready")["status"] == "True"
 
 
 def neighbour(sim: SimulatedOperator, **given: Any) -> str:
