@@ -18,11 +18,10 @@ ALLOWED: Final = 0.02
 """Share of late queries, of each service."""
 _ENDS: Final = {"production": 3000.0}
 """Of sweeps, where the section's own time would take long [s]."""
-_SEEDS: Final = {"production": 1}
 _SECTIONS: Final = {"production": "6.1", "waves": "6.2", "cost": "6.3"}
 _WORDS: Final = """Of the settings with at most 2 % late in every service, the one with the fewest GPU-hours
-(`ilp-exclusive`: the least money); where none keeps that, the one with the fewest late. Means over {seeds} seeds that
-nothing else uses; of 6.1 one is played, in half its time. *by_use*: the autoscaler's metric is the busy share of its
+(`ilp-exclusive`: the least money); where none keeps that, the one with the fewest late. Means over {seeds} seed(s) that
+nothing else uses; of 6.1 half the time is played. *by_use*: the autoscaler's metric is the busy share of its
 instances, else the service's queries/s. *target*, *saturation*: share of the capacity. *window*, *patience*,
 *cool_down*: seconds. *steps*: of 15 s, of which the highest rate counts.
 """
@@ -34,7 +33,7 @@ def measure(scale: Scale) -> Json:
         for scene in SCENES
         for name, rival in RIVALS.items()
         for setting in rival.settings
-        for seed in scale.tuning[: _SEEDS.get(scene)]
+        for seed in scale.tuning
     ]
     results, best = results_of(runs, scale.jobs), dict[str, Json]()
     for scene in SCENES:
