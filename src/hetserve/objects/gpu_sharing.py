@@ -118,15 +118,18 @@ def hardest_pressed(tenants: Sequence[Tenant]) -> tuple[int, Millionths]:
     return place, found[place]
 
 
-def booked_percent(tenants: Sequence[Tenant]) -> Percent:
-    """How much of what its tenants tolerate a GPU takes, in percent, rounded up: above 100 if they may not share it.
+def booked_percents(tenants: Sequence[Tenant]) -> tuple[Percent, ...]:
+    """How much of what each tenant tolerates the GPU takes, in percent, rounded up: above 100 where it is too much.
 
     Of one alone: its share, of its tolerance.
     """
-    if not tenants:
-        return Percent(0)
-    slow = slowdowns(tenants) if len(tenants) > 1 else (tenants[0].terms.share,)
-    return Percent(max(-(-ALL * one // tenant.terms.tolerance) for one, tenant in zip(slow, tenants, strict=True)))
+    slow = slowdowns(tenants) if len(tenants) > 1 else [tenant.terms.share for tenant in tenants]
+    return tuple(Percent(-(-ALL * one // tenant.terms.tolerance)) for one, tenant in zip(slow, tenants, strict=True))
+
+
+def booked_percent(tenants: Sequence[Tenant]) -> Percent:
+    """The most that the GPU takes of what any of its tenants tolerates: above 100 if they may not share it."""
+    return max(booked_percents(tenants), default=Percent(0))
 
 
 def terms_text(terms: SharingTerms) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import parse_money
+from hetserve.objects.gpu_sharing import parse_terms
 from hetserve_operator.workqueue import Key
 from sharing_scene import (
     COMPUTE,
@@ -335,6 +336,43 @@ async def test_a_recorded_plan_keeps_its_tolerance_where_the_installation_sets_a
     assert counts(sim) == [on_terms("0.5", 3, tolerance=str(sigma / 1_000_000).rstrip("0"))]
 
 
+async def test_copies_on_one_gpu_stay_where_they_are_to_be_apart_and_find_no_other() -> None:
+    sim = sim_with("0.5", gpus=1)
+    itself = [{"model": "rm2", "batch": 8, "factor": "1.5"}]
+    sim.edit(PROFILE, lambda profile: profile["spec"].update(interference=itself))
+    sim.add(node("g0", GPU_TYPE, gpus=1, pods=4))
+    sim.edit(SERVICE, lambda s: s["spec"].update(ownCopies="Allowed"))
+    await sim.converge()
+    there = pods(sim)
+    assert len(there) == 2
+    fixed = {"objective": "MinCost", "planner": "ilp", "load": {"expectedQPS": "180"}}
+    sim.edit(SERVICE, lambda s: s["spec"].update(ownCopies="Apart", budget=None, **fixed))
+    await sim.converge()
+    feasible = sim.condition("Feasible")
+    assert (pods(sim), feasible["status"], feasible["reason"]) == (there, "False", "CapacityTooLow")
+    sim.add(node("g1", GPU_TYPE, gpus=1, pods=4))
+    await sim.converge()
+    assert sim.condition("Ready")["status"] == "True"
+    assert {pod["spec"]["nodeName"] for _, pod in sim.cluster.pods()} == {"g0", "g1"}
+
+
+async def test_kept_terms_that_find_no_place_any_more_give_way_to_those_that_do() -> None:
+    sim = sim_with("0.9", gpus=1, budget="0.15")
+    sim.add(node("g1", GPU_TYPE, gpus=1, pods=4))
+    sim.add(gpu_pod("x", node="g1", gpu="0", model="other", sharing=parse_terms(terms("0.9")), phase="Running"))
+    await sim.converge()
+    measure(sim, "0.5")
+    await sim.converge()
+    assert counts(sim) == [on_terms("0.9", 1)]
+    for path, raw in list(sim.cluster.pods()):
+        if raw["spec"].get("nodeName") == "g0":
+            sim.api.remove(path)
+    sim.api.remove("/api/v1/nodes/g0")
+    await sim.converge()
+    assert (counts(sim), annotated(sim)) == ([on_terms("0.5", 1)], terms("0.5"))
+    assert sim.condition("Ready")["status"] == "True"
+
+
 def neighbour(sim: SimulatedOperator, **given: Any) -> str:
     """Binds a pod of another model beside the first instance; returns its path."""
     first = next(pod for _, pod in sim.cluster.pods() if pod["metadata"]["labels"].get("hetserve.io/service"))
@@ -351,7 +389,7 @@ def neighbour(sim: SimulatedOperator, **given: Any) -> str:
     [
         ({}, "UndeclaredNeighbour", "beside default/old"),
         ({"compute": 5}, "OverBooked", "booked by 105 %"),
-        ({"compute": 100, "sharing": terms("0.6", "1")}, "OverBooked", "booked by 110 %"),
+        ({"compute": 100, "sharing": terms("0.5", "1", "1.9")}, "OverBooked", "booked by 109 %"),
         ({"compute": 100, "sharing": terms("0.5", "2", "1.9")}, "OverBooked", "booked by 109 %"),
     ],
 )
@@ -378,6 +416,13 @@ async def test_a_gpu_shared_past_what_is_tolerated_withdraws_the_promise_until_t
 async def test_a_neighbour_that_is_tolerated_is_no_news() -> None:
     sim = await converged("0.5")
     neighbour(sim, compute=100, sharing=terms("0.9", "1.75", "1.75"))
+    await sim.converge()
+    assert sim.condition("SharingKept")["status"] == "True"
+
+
+async def test_a_neighbour_that_takes_longer_than_it_tolerates_breaks_no_promise_of_others() -> None:
+    sim = await converged("0.5")
+    neighbour(sim, compute=100, sharing=terms("0.9", "1"))
     await sim.converge()
     assert sim.condition("SharingKept")["status"] == "True"
 

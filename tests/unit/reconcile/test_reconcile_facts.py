@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +18,8 @@ from hetserve.objects.node import Taint
 from hetserve.planning.inputs import TypeFacts
 from hetserve.planning.offers import Offer, Offers, resolve_offers
 from hetserve.planning.tenancy import SharingRule
-from hetserve.reconcile.cluster.capacity import MOST_ROOMS, ClusterCapacity
+from hetserve.reconcile.cluster import capacity as capacity_module
+from hetserve.reconcile.cluster.capacity import ClusterCapacity, Free
 from hetserve.reconcile.cluster.observed import (
     NodeFact,
     PodFact,
@@ -237,6 +239,14 @@ def test_copies_stay_apart_where_nobody_measured_them_or_nobody_allowed_them() -
     assert facts(own=(copy(),), given=SHARED)[GPU_TYPE].room == 1
 
 
+def test_copies_on_one_gpu_that_are_to_be_apart_count_only_as_far_as_they_find_gpus_of_their_own() -> None:
+    one_gpu = replace(ROOMY[0], gpus=GPU_NODE.gpus[:1])
+    own = (copy(uid="a"), copy(uid="b"))
+    assert facts((one_gpu, CPU_NODE), own, given=COPIES)[GPU_TYPE] == TypeFacts(running=2, room=1)
+    assert facts((one_gpu, CPU_NODE), own, given=offers({**MEASURED, **ITSELF}))[GPU_TYPE] == TypeFacts(1, 0)
+    assert facts(ROOMY, own, given=offers({**MEASURED, **ITSELF}))[GPU_TYPE] == TypeFacts(running=2, room=0)
+
+
 def test_own_instances_that_wait_reserve_nothing() -> None:
     own = pod(model="rm2", instance_type=GPU_TYPE, node=None, gpu=None)
     assert facts(own=(own,))[GPU_TYPE] == TypeFacts(running=0, room=2)
@@ -308,15 +318,34 @@ def test_room_stays_right_while_thousands_of_nodes_come_and_go() -> None:
     assert capacity.facts(("default", "rm2"), "rm2", SHARED, (), ()).types[GPU_TYPE].room == 0
 
 
-def test_room_stays_right_for_more_demands_than_are_remembered() -> None:
+def demands(number: int) -> list[tuple[Offer, ...]]:
+    return [tuple(replace(o, demand=replace(o.demand, cpu=MilliCPU(n + 1))) for o in SHARED) for n in range(number)]
+
+
+def test_room_stays_right_for_more_demands_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capacity_module, "MOST_ROOMS", 10_000)
     capacity = remembered()
-    asked = [
-        tuple(replace(o, demand=replace(o.demand, cpu=MilliCPU(n + 1))) for o in SHARED) for n in range(2 * MOST_ROOMS)
-    ]
     for gpus in (2, 0):
-        for some in asked:
+        for some in demands(50):
             assert capacity.facts(("default", "rm2"), "rm2", some, (), ()).types[GPU_TYPE].room == gpus
         capacity.put_pod(pod(gpu="0,1", gpu_memory=MiB(12000)))
+
+
+def test_thousands_of_services_count_the_room_of_a_node_once_until_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted, room_in = Counter[bool](), capacity_module.room_in
+
+    def counting(free: Free | None, offer: Offer, model: tuple[str, str]) -> int:
+        counted[offer.name == GPU_TYPE] += 1
+        return room_in(free, offer, model)
+
+    monkeypatch.setattr(capacity_module, "room_in", counting)
+    capacity, asked = remembered(), demands(3000)
+    for times in (1, 1, 2):
+        if times == 2:
+            capacity.put_pod(pod())
+        for some in asked:
+            assert capacity.facts(("default", "rm2"), "rm2", some, (), ()).types[GPU_TYPE].room == 2
+        assert counted[True] == times * len(asked)
 
 
 def room_beside(*raw: dict[str, Any]) -> int | None:

@@ -45,7 +45,7 @@ TERMS: Final = (
         "terms: the least tolerance is forgotten",
         RULE,
         "booked_percent",
-        Replace("max($found for $name in $pairs)", "min($found for $name in $pairs)"),
+        Replace("max($percents, default=$none)", "min($percents, default=$none)"),
         LAWS,
         FRACTIONS,
     ),

@@ -17,9 +17,11 @@ pods, or with other pods of its model in its namespace.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from hetserve.api.instance_type import InstanceTypeSpec
@@ -37,10 +39,13 @@ from hetserve.profiles.sharing import MOST_SLOWED
 from hetserve.reconcile.cluster.kept_terms import are_enough
 from hetserve.reconcile.cluster.observed import NodeFact, PodFact, SliceFact
 
-MOST_ROOMS: Final = 1024
-"""Kinds of instances whose rooms are remembered; each takes up to 100 bytes per node that has any."""
-_SPARE: Final = 1000
-"""Names of removed nodes remembered beyond the number of nodes."""
+MOST_ROOMS: Final = 1 << 25
+"""Rooms that are remembered, of four bytes each: one per node of each kind of instance."""
+_ROOM: Final = array("i", [0])
+_MOST: Final = 2**31 - 1
+"""Instances that are counted on a node."""
+_OVERHEAD: Final = 128
+"""What a kind takes beside its rooms, as rooms."""
 
 Service = tuple[str, str]
 """Namespace and name of a service."""
@@ -56,6 +61,10 @@ class ClusterCapacity:
 
     def __init__(self) -> None:
         self._nodes: dict[str, NodeFact] = {}
+        self._numbers: dict[str, int] = {}
+        self._numbered: list[str | None] = []
+        """Names of nodes by number; None: it is unused."""
+        self._unused: list[int] = []
         self._pods: dict[str, PodFact] = {}
         self._on: defaultdict[str, dict[str, PodFact]] = defaultdict(dict)
         self._slices: dict[str, SliceFact] = {}
@@ -66,7 +75,7 @@ class ClusterCapacity:
         self._free: dict[str, Free | None] = {}
         self._rooms: dict[_Asked, _Rooms] = {}
         self._change = 0
-        self._changed: dict[str, int] = {}
+        self._changed: dict[int, int] = {}
 
     def node(self, name: str) -> NodeFact | None:
         """The node of this name, if there is one."""
@@ -74,14 +83,19 @@ class ClusterCapacity:
 
     def put_node(self, node: NodeFact) -> None:
         """Adds a node, or replaces the one with this name."""
+        if node.name not in self._nodes:
+            self._number(node.name)
         self._nodes[node.name] = node
         self._mark(node.name)
 
     def drop_node(self, node: NodeFact) -> None:
         """Removes a node, unless another one (by UID) has its name by now."""
         if node.name in self._nodes and self._nodes[node.name].uid == node.uid:
-            del self._nodes[node.name]
             self._mark(node.name)
+            del self._nodes[node.name]
+            number = self._numbers.pop(node.name)
+            self._numbered[number] = None
+            self._unused.append(number)
 
     def put_slice(self, offered: SliceFact) -> None:
         """Adds a ResourceSlice, or replaces the one with this UID: the GPUs of its nodes are not ours."""
@@ -209,7 +223,7 @@ class ClusterCapacity:
             return None
         rooms = self._counted(offer, model)
         here = [name for name in special if takes_instances(self._nodes[name], offer.type.spec)]
-        differences = (room_in(special[name], offer, model) - rooms.on.get(name, 0) for name in here)
+        differences = (room_in(special[name], offer, model) - rooms.on(self._numbers[name]) for name in here)
         return rooms.total + sum(differences)
 
     def _with_least(
@@ -219,7 +233,8 @@ class ClusterCapacity:
         if fact.running or fact.room != 0 or offer.own is None:
             return fact
         wide = at_tolerance(offer, MOST_SLOWED)
-        known = (self._free_on(name) for name in self._counted(wide, model).on if name not in special)
+        rooms, numbers = self._counted(wide, model), self._numbers.items()
+        known = (self._free_on(name) for name, number in numbers if rooms.on(number) and name not in special)
         here = (free for name, free in special.items() if takes_instances(self._nodes[name], offer.type.spec))
         needed = (least_tolerance(free, wide, model) for free in (*known, *here))
         return replace(fact, least=min((one for one in needed if one is not None), default=None))
@@ -234,14 +249,17 @@ class ClusterCapacity:
             rooms = _Rooms(offer.type.spec)
         rooms.spec = offer.type.spec
         self._rooms[key] = rooms
-        if len(self._rooms) > MOST_ROOMS:
+        most = max(1, MOST_ROOMS // (len(self._numbered) + _OVERHEAD))
+        while len(self._rooms) > most:
             del self._rooms[next(iter(self._rooms))]
-        for name, change in reversed(self._changed.items()):
+        for number, change in reversed(self._changed.items()):
             if change <= rooms.seen:
                 break
-            node = self._nodes.get(name)
-            takes = node is not None and takes_instances(node, offer.type.spec)
-            rooms.put(name, room_in(self._free_on(name), offer, model) if takes else 0)
+            name = self._numbered[number]
+            if name is not None and takes_instances(self._nodes[name], offer.type.spec):
+                rooms.put(number, room_in(self._free_on(name), offer, model))
+            else:
+                rooms.put(number, 0)
         rooms.seen = self._change
         return rooms
 
@@ -272,15 +290,21 @@ class ClusterCapacity:
         if node in self._nodes:
             self._mark(node)
 
+    def _number(self, name: str) -> None:
+        """Gives a node a number of its own. Those of nodes that are gone are given again."""
+        if not self._unused:
+            self._unused.append(len(self._numbered))
+            self._numbered.append(None)
+        self._numbers[name] = self._unused.pop()
+        self._numbered[self._numbers[name]] = name
+
     def _mark(self, name: str) -> None:
         """Makes each room of a node count anew at the next question."""
+        number = self._numbers[name]
         self._free.pop(name, None)
         self._change += 1
-        self._changed.pop(name, None)
-        self._changed[name] = self._change
-        if len(self._changed) > 2 * len(self._nodes) + _SPARE:
-            self._rooms.clear()
-            self._changed = {known: change for known, change in self._changed.items() if known in self._nodes}
+        self._changed.pop(number, None)
+        self._changed[number] = self._change
 
 
 class GpuRoom(NamedTuple):
@@ -315,9 +339,15 @@ class GpuRoom(NamedTuple):
         if self.undeclared or self.compute < WHOLE_COMPUTE:
             return 0
         most, tenants, count = self.memory // instance.memory if instance.copies else 1, self.tenants, 0
-        while count < most and tolerate(tenants := (*tenants, tenant)):
+        while count < most and _tolerate(tenants := (*tenants, tenant)):
             count += 1
         return count
+
+
+@lru_cache(maxsize=4096)
+def _tolerate(tenants: tuple[Tenant, ...]) -> bool:
+    """Many GPUs have like tenants."""
+    return tolerate(tenants)
 
 
 class Free(NamedTuple):
@@ -377,7 +407,7 @@ def room_in(free: Free | None, offer: Offer, model: ModelKey) -> int:
     limits = [has // needs for has, needs in ((free.cpu, demand.cpu), (free.memory, demand.memory)) if needs]
     if gpu is not None and offer.gpu is not None:
         limits.append(sum(one.takes(offer.gpu, model) for one in free.gpus if one.product == gpu.product))
-    return max(0, min(limits, default=0))
+    return max(0, min(_MOST, *limits)) if limits else 0
 
 
 def least_tolerance(free: Free | None, wide: Offer, model: ModelKey) -> Millionths | None:
@@ -403,7 +433,8 @@ def is_outgrown(pod: PodFact, offer: Offer) -> bool:
         return False
     if offer.gpu.terms is None:
         return pod.sharing is not None or pod.gpu_compute < offer.gpu.compute
-    return pod.sharing is None or not are_enough(pod.sharing, offer.gpu.terms)
+    beside = pod.beside_copies and not offer.gpu.copies
+    return beside or pod.sharing is None or not are_enough(pod.sharing, offer.gpu.terms)
 
 
 def kind_of(pod: PodFact) -> Kind | None:
@@ -424,17 +455,20 @@ def takes_instances(node: NodeFact, spec: InstanceTypeSpec) -> bool:
 
 @dataclass(slots=True)
 class _Rooms:
-    """Room of each node that has any for a type and demand. seen: the last change of a node that is counted."""
+    """Room of each node, by its number, for a type and demand. seen: the last change of a node that is counted."""
 
     spec: InstanceTypeSpec
     seen: int = 0
     total: int = 0
-    on: dict[str, int] = field(default_factory=dict)
+    rooms: array[int] = field(default_factory=lambda: array(_ROOM.typecode))
 
-    def put(self, name: str, room: int) -> None:
-        self.total += room - self.on.pop(name, 0)
-        if room:
-            self.on[name] = room
+    def on(self, number: int) -> int:
+        return self.rooms[number] if number < len(self.rooms) else 0
+
+    def put(self, number: int, room: int) -> None:
+        self.rooms.extend(_ROOM * (number + 1 - len(self.rooms)))
+        self.total += room - self.rooms[number]
+        self.rooms[number] = room
 
 
 class _Places(Generic[Key]):

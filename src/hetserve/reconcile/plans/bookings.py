@@ -124,6 +124,14 @@ def as_recorded(offers: Mapping[str, Offer], record: PlanRecord) -> dict[str, Of
     return {name: _as_recorded(offer, record.gpus) for name, offer in offers.items()}
 
 
+def as_measured(record: PlanRecord, offers: Iterable[Offer]) -> PlanRecord:
+    """The record with terms as they are measured now, at the tolerances that it has."""
+    now = {one.name: one.gpu.terms for one in offers if one.gpu is not None and one.gpu.terms is not None}
+    held = record.gpus.terms
+    terms = {name: replace(now.get(name, one), tolerance=one.tolerance) for name, one in held.items()}
+    return record if terms == held else record.sharing(replace(record.gpus, terms=terms))
+
+
 def _as_recorded(offer: Offer, gpus: RecordedGpus) -> Offer:
     """What it costs stays, but for the tolerance: stricter terms than are measured are not paid."""
     terms, compute = gpus.terms.get(offer.name), gpus.booked.get(offer.name)

@@ -19,10 +19,10 @@ from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.cluster.launch_times import observed_launch_times
 from hetserve.reconcile.cluster.observed import place_of, read_service, service_outline
 from hetserve.reconcile.plans.autoscaled import asking, choose_scaled, decided_for
-from hetserve.reconcile.plans.bookings import rule_of, rules_in_force, undeclared_types
+from hetserve.reconcile.plans.bookings import as_measured, as_recorded, rule_of, rules_in_force, undeclared_types
 from hetserve.reconcile.plans.changes import entry_of
 from hetserve.reconcile.plans.pause_and_advise import advised, held_advice, paused, stored_advice
-from hetserve.reconcile.plans.plan_decision import Explained, PlanDecision
+from hetserve.reconcile.plans.plan_decision import Explained, PlanDecision, PlanState
 from hetserve.reconcile.plans.plan_record import PlanRecord, read_record, with_mix
 from hetserve.reconcile.plans.plan_selection import choose
 from hetserve.reconcile.plans.planner import Planner, fits
@@ -54,8 +54,18 @@ def decide(snapshot: ServiceSnapshot, planner: Planner) -> PlanDecision:
     service = read_service(snapshot.service)
     if isinstance(service, str):
         return unplanned(Reason.SPEC_INVALID, service, recorded)
-    decision = paused(_decide(snapshot, service, recorded, planner), recorded)
+    decision = paused(_stored(_decide(snapshot, service, recorded, planner), recorded), recorded)
     return advised(decision, recorded, snapshot.service) if decision.advises else decision
+
+
+def _stored(decision: PlanDecision, recorded: PlanRecord | None) -> PlanDecision:
+    """A record with other terms than the stored one is new; where none is followed, the stored one stays."""
+    record = decision.record
+    if decision.is_new or record is None or recorded is None or record.gpus == recorded.gpus:
+        return decision
+    if decision.state is PlanState.FOLLOWED:
+        return replace(decision, state=PlanState.NEW)
+    return replace(decision, record=recorded)
 
 
 def _decide(
@@ -159,11 +169,28 @@ def _context(
         why = declared if isinstance(declared, Unplannable) else problem
         assert isinstance(why, Unplannable)  # noqa: S101  one of them is
         return unplannable(why, recorded, service, offers)
+    recorded = None if recorded is None else _placed(snapshot, service, recorded, offers)
     stored = {kind: stored_finding(snapshot.service, kind) for kind in (ConditionType.PLANNED, ConditionType.FEASIBLE)}
     problem, runs = without_slack_caps(problem, declared), bool(snapshot.deployments or snapshot.pods)
     bound = Counter(pod.instance_type for pod in snapshot.pods if pod.node is not None and not pod.terminating)
     stays = any(has.running < bound[name] for name, has in facts.types.items())
     return PlanningContext(service, offers, declared, problem, recorded, stored, runs, snapshot.counts_pairs, stays)
+
+
+def _placed(snapshot: ServiceSnapshot, service: InferenceService, recorded: PlanRecord, offers: Offers) -> PlanRecord:
+    """The record; with terms as measured now, if its instances find a place only on these."""
+    measured = as_measured(recorded, offers.usable)
+    if measured is recorded or not _finds_places(snapshot, service, measured, offers):
+        return recorded
+    return recorded if _finds_places(snapshot, service, recorded, offers) else measured
+
+
+def _finds_places(snapshot: ServiceSnapshot, service: InferenceService, record: PlanRecord, offers: Offers) -> bool:
+    usable = as_recorded({one.name: one for one in offers.usable}, record).values()
+    place = namespace_of(service), service.metadata.name
+    found = snapshot.capacity.facts(place, service.spec.model.name, usable, snapshot.pods, snapshot.foreign_pods).types
+    facts = ((n, found.get(name)) for name, n in record.counts)
+    return all(one is not None and (one.room is None or one.running + one.room >= n) for n, one in facts)
 
 
 def _planned(snapshot: ServiceSnapshot, service: InferenceService, offers: Offers) -> Offers:

@@ -80,6 +80,10 @@ class PlanRecord:
         raw = {key: value for key, value in self.raw.items() if key != "provisional"}
         return replace(self, raw=raw, provisional=False)
 
+    def sharing(self, gpus: RecordedGpus) -> PlanRecord:
+        """The same counts, whose instances have their GPUs otherwise."""
+        return replace(self, raw={**self.raw, "counts": [gpus.entry(*one) for one in self.counts]}, gpus=gpus)
+
     @property
     def nonzero(self) -> dict[str, int]:
         return dict(self.counts)
