@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hetserve.objects.gpu_sharing import parse_terms
 from scaled_scene import PlansLater
 from sharing_scene import PROFILE, SERVICE, counts, fixed_load, measure, per_gib, pods, share_of, tolerance
 from testing.builders import model_profile
@@ -119,7 +120,8 @@ async def test_the_verdict_says_what_the_instance_has_where_less_load_lets_it_to
     assert f"{GPU_TYPE} keeps {before:g}, as recorded" in sim.service()["status"]["plan"]["verdict"]
 
 
-async def test_what_is_kept_though_another_type_became_cheaper_keeps_its_tolerance() -> None:
+@pytest.mark.parametrize("qps", [1.0, 3.0], ids=["the load stays", "the load is more than it carries"])
+async def test_what_is_kept_though_another_type_became_cheaper_keeps_a_tolerance_that_carries(qps: float) -> None:
     sim = fixed_load(1.0)
     other = per_gib("0.025")
     other["metadata"]["name"] = other["spec"]["nodeSelector"]["node.kubernetes.io/instance-type"] = "other.type"
@@ -129,7 +131,11 @@ async def test_what_is_kept_though_another_type_became_cheaper_keeps_its_toleran
     await sim.converge()
     there, recorded = pods(sim), counts(sim)
     sim.edit(TYPE.replace(GPU_TYPE, "other.type"), lambda t: t["spec"]["price"].update(hourly="0.0235"))
+    sim.edit(SERVICE, lambda s: s["spec"]["load"].update(expectedQPS=qps))
     await sim.converge()
+    if qps > 1:
+        assert parse_terms(counts(sim)[0]["gpuSharing"]).tolerance < parse_terms(recorded[0]["gpuSharing"]).tolerance
+        return
     assert "is not better by 5%" in sim.condition("Planned")["message"]
     assert (pods(sim), counts(sim)) == (there, recorded)
     sim.restart()

@@ -74,6 +74,12 @@ def test_where_sigma_finds_no_place_the_tolerance_does_if_it_is_wide_enough(leas
     assert (made.feasible and dict(made.counts)["t4"] == 1) is placed
 
 
+def test_a_cheap_type_whose_tolerance_finds_no_place_keeps_no_dearer_one_from_it() -> None:
+    t4, v100 = crowded(asked(4), 300_000_000).types[0], crowded(asked(4), 2_100_000).types[1]
+    made = plan(replace(asked(4), types=(t4, v100)))
+    assert (made.feasible, dict(made.counts)["v100"]) == (True, 1)
+
+
 def test_a_wanted_instance_that_only_a_tolerance_finds_a_place_for_is_planned() -> None:
     problem = crowded(asked(4), 2_100_000)
     wanted = replace(problem, types=tuple(replace(o, min_instances=1) for o in problem.types[:1]), unshared=())

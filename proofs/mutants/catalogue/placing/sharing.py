@@ -148,7 +148,7 @@ SHARING: Final = (
         "_checked",
         Replace("context.kept.declared", "context.declared"),
         OWN,
-        "test_what_is_kept_though_another_type_became_cheaper_keeps_its_tolerance",
+        "test_what_is_kept_though_another_type_became_cheaper_keeps_a_tolerance_that_carries",
     ),
     Mutant(
         "sharing: a plan that nothing has tried binds its tolerance",

@@ -95,7 +95,7 @@ SHARED_PLANS: Final = (
         "_pays",
         Replace("max($option.slowdown or ONE, $own.least or ONE)", "$option.slowdown or ONE"),
         _OWN,
-        "test_where_sigma_finds_no_place_the_tolerance_does_if_it_is_wide_enough",
+        "test_a_cheap_type_whose_tolerance_finds_no_place_keeps_no_dearer_one_from_it",
     ),
     Mutant(
         "a service that follows its load takes a tolerance of its own",
