@@ -91,9 +91,6 @@ CASES = {
     "priced by its largest share, which is never more than a GPU": Case(
         BY_SHARE, measured("0.3", "1.9", "1.1"), Tenancy.SHARED, 3072, 100, WHOLE_GPU, slow=1.75
     ),
-    "priced by its largest share, which nobody may slow": Case(
-        BY_SHARE, measured("0.3", "1"), Tenancy.SHARED, 3072, 100, 108_000, sigma=1_000_000
-    ),
     "priced by its largest share, exclusive": Case(
         BY_SHARE,
         MEASURED,
@@ -135,7 +132,16 @@ CASES = {
     "slows one other by more than sigma, and one not at all": Case(
         BY_MEMORY, measured("0.3", "1.8", "1"), Tenancy.SHARED, 3072, 100, 72_000, slow=1.75
     ),
-    "nobody may be slowed": Case(BY_MEMORY, measured("0.3", "1"), Tenancy.SHARED, 3072, 100, 72_000, sigma=1_000_000),
+    "nobody may be slowed": Case(
+        BY_MEMORY,
+        measured("0.3", "1"),
+        Tenancy.EXCLUSIVE,
+        15360,
+        100,
+        WHOLE_GPU,
+        "sharing.maxSlowdown is 1",
+        sigma=1_000_000,
+    ),
     "exclusive, though measured": Case(
         BY_MEMORY, MEASURED, Tenancy.EXCLUSIVE, 15360, 100, WHOLE_GPU, "spec.sharing is Exclusive", sharing="Exclusive"
     ),
