@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hetserve.api import names
 from hetserve.base.units import MiB, Millionths, Percent, Seconds
 from hetserve.objects.fields import InvalidObjectError
-from hetserve.objects.gpu_sharing import SharingTerms, booked_percent, terms_text
+from hetserve.objects.gpu_sharing import SharingTerms, Tenant, booked_percent, terms_text
 from hetserve.placement.check import violations
 from hetserve.placement.decision.decide import decide, feasible, fits, scores
 from hetserve.placement.decision.explain import explain
@@ -302,6 +303,17 @@ def test_a_refusal_reads_no_set_of_tenants_one_by_one(monkeypatch: pytest.Monkey
     monkeypatch.setattr("hetserve.placement.ledger.terms.booked_percent", counted(booked_percent, asked))
     assert not fits(index, asks())
     assert len(asked) <= 1, "the columns of all sets are counted together"
+
+
+def test_many_sets_are_counted_at_once_as_each_is_by_the_rule() -> None:
+    tenants = [Tenant("default", f"m{at}", terms(0.1, 1.2 + at / 10, 1.1, new=1.05 + at / 10)) for at in range(9)]
+    sets = TenantSets()
+    several = [tuple(tenants[at % 9 : at % 9 + 1 + at % 4]) for at in range(27)]
+    numbers = np.array([sets.number(one) for one in several])
+    for tolerance in (1.2, 3.0):
+        newcomer = Tenant("default", "new", terms(0.2, tolerance, 1.3, m2=1.7))
+        by_rule = [booked_percent((*one, newcomer)) for one in several]
+        assert sets.percents_with(numbers, newcomer).tolist() == by_rule
 
 
 def test_what_was_read_of_a_newcomer_outlives_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
