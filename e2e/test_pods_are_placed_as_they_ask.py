@@ -51,14 +51,15 @@ def product_of(cluster: Cluster, pod: Manifest) -> str:
 def test_the_examples_of_the_how_to_are_placed_as_it_says(cluster: Cluster, namespace: str) -> None:
     sandbox = Sandbox(cluster, namespace)
     manifests = examples()
-    assert Counter(m["kind"] for m in manifests) == {"Deployment": 1, "Job": 1, "StatefulSet": 1, "Pod": 1}
+    assert Counter(m["kind"] for m in manifests) == {"Deployment": 1, "Job": 1, "StatefulSet": 1, "Pod": 2}
     cluster.apply(manifests, namespace)
-    pods = {pod["metadata"]["name"].rsplit("-", 1)[0]: pod for pod in sandbox.wait_for_bound(6)}
+    pods = {pod["metadata"]["name"].rsplit("-", 1)[0]: pod for pod in sandbox.wait_for_bound(7)}
 
     embedders = sandbox.bound("app=embedder")
     assert [held(pod)[1] for pod in embedders] == [[4096], [4096]]
     assert len({(pod["spec"]["nodeName"], *held(pod)[0]) for pod in embedders}) == 2, "one model on one GPU"
     assert held(pods["reindex"]) == (["0", "1"], [8192, 8192])
+    assert held(pods["classifier"])[1] == [4096]
     trainers = sandbox.bound("app=trainer")
     assert [held(pod)[1] for pod in trainers] == [[32768], [32768]]
     assert {product_of(cluster, pod) for pod in trainers} == {V100}

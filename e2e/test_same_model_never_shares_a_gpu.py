@@ -83,7 +83,7 @@ def test_the_operator_plans_on_gpus_that_hold_another_tenants_model(
     for sandbox in tenants:
         measured = {**MEASURED, "spec.computeShare": "0.3", "spec.gpuMemory": "4Gi"}
         sandbox.profile("resnet50", kind, overrides=measured)
-        sandbox.service("resnet50", "resnet50", [kind], {"spec.load": {"expectedQPS": 12}})
+        sandbox.service("resnet50", "resnet50", [kind], {"spec.load": {"expectedQPS": 8}})
         sandbox.ready("resnet50")
         assert sandbox.counts("resnet50") == {kind: 2}
     held = [h for h in cluster.gpu_holders().values() if h[0].namespace in (one.namespace, other.namespace)]
