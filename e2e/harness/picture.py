@@ -16,6 +16,7 @@ from rich.text import Text
 from harness.nodes import INSTANCE_TYPE_LABEL
 from harness.view import GpuHolder
 from hetserve.api.names import GFD_COUNT, GFD_MEMORY, GFD_PRODUCT
+from hetserve.objects.gpu_sharing import booked_percent
 
 BAR: Final = 44
 COMPUTE_BAR: Final = 20
@@ -41,12 +42,19 @@ class GpuRow:
         return self.memory - sum(holder.mib for holder in self.holders)
 
     def compute(self, holder: GpuHolder) -> int | None:
-        """Percent; all for who holds all of the memory, None for others that declare none."""
+        """Percent; all for who holds all of the memory, None for others that declare none. On terms: of what it
+        tolerates, what it takes alone.
+        """
+        if holder.terms is not None:
+            return -(-WHOLE * holder.terms.share // holder.terms.tolerance)
         return WHOLE if holder.compute is None and holder.mib >= self.memory else holder.compute
 
     @property
     def booked(self) -> int:
         """Percent of compute."""
+        tenants = [tenant for holder in self.holders if (tenant := holder.tenant) is not None]
+        if tenants and len(tenants) == len(self.holders):
+            return booked_percent(tenants)
         return sum(self.compute(holder) or 0 for holder in self.holders)
 
     @property

@@ -12,20 +12,33 @@ from harness import limits
 from harness.kube import Kube, Manifest
 from harness.ports import Ports
 from harness.waiting import Unmet, wait_until
-from hetserve.api.names import ANNOTATION_GPU, ANNOTATION_GPU_COMPUTE, ANNOTATION_GPU_MEMORY, LABEL_MODEL, LABEL_SERVICE
+from hetserve.api.names import (
+    ANNOTATION_GPU,
+    ANNOTATION_GPU_COMPUTE,
+    ANNOTATION_GPU_MEMORY,
+    ANNOTATION_GPU_SHARING,
+    LABEL_MODEL,
+    LABEL_SERVICE,
+)
+from hetserve.objects.gpu_sharing import SharingTerms, Tenant, parse_terms
 
 FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
 class GpuHolder:
-    """MiB that a bound pod holds on one GPU. compute: percent; None: it declares none."""
+    """MiB that a bound pod holds on one GPU. compute: percent; None: it declares none. terms: on which it shares."""
 
     pod: str
     namespace: str
     model: str
     mib: int
     compute: int | None = None
+    terms: SharingTerms | None = None
+
+    @property
+    def tenant(self) -> Tenant | None:
+        return None if self.terms is None else Tenant(self.namespace, self.model or None, self.terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +125,11 @@ class ClusterViews:
             ids, amounts = gpu.split(","), metadata["annotations"][ANNOTATION_GPU_MEMORY].split(",")
             percents = _percents(metadata["annotations"].get(ANNOTATION_GPU_COMPUTE), len(ids))
             model = metadata.get("labels", {}).get(LABEL_MODEL, "")
+            text = metadata["annotations"].get(ANNOTATION_GPU_SHARING)
+            terms = None if text is None else parse_terms(text)
             for id_, mib, compute in zip(ids, amounts, percents, strict=True):
-                holders[node, id_].append(GpuHolder(metadata["name"], metadata["namespace"], model, int(mib), compute))
+                held = GpuHolder(metadata["name"], metadata["namespace"], model, int(mib), compute, terms)
+                holders[node, id_].append(held)
         return dict(sorted(holders.items()))
 
     def gpu_used(self) -> dict[tuple[str, str], int]:
