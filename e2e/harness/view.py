@@ -125,8 +125,7 @@ class ClusterViews:
             ids, amounts = gpu.split(","), metadata["annotations"][ANNOTATION_GPU_MEMORY].split(",")
             percents = _percents(metadata["annotations"].get(ANNOTATION_GPU_COMPUTE), len(ids))
             model = metadata.get("labels", {}).get(LABEL_MODEL, "")
-            text = metadata["annotations"].get(ANNOTATION_GPU_SHARING)
-            terms = None if text is None else parse_terms(text)
+            terms = _terms(metadata["annotations"].get(ANNOTATION_GPU_SHARING))
             for id_, mib, compute in zip(ids, amounts, percents, strict=True):
                 held = GpuHolder(metadata["name"], metadata["namespace"], model, int(mib), compute, terms)
                 holders[node, id_].append(held)
@@ -153,6 +152,14 @@ class ClusterViews:
         """token: shown as the bearer's; empty: none."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         return httpx.get(f"http://127.0.0.1:{port}{path}", headers=headers, timeout=limits.ANSWER, trust_env=False)
+
+
+def _terms(text: str | None) -> SharingTerms | None:
+    """Terms of a pod; None: it has none, or none that can be read."""
+    try:
+        return None if text is None else parse_terms(text)
+    except ValueError:
+        return None
 
 
 def _percents(annotation: str | None, gpus: int) -> list[int | None]:
