@@ -12,8 +12,8 @@ from benchmarks.reporting import Json
 from benchmarks.sharing.manifests import Asked, GpuKind, Model, manifests, nodes
 
 from hetserve.api.manifests import Manifests
+from hetserve.objects.gpu_sharing import ONE
 from hetserve.planning.tenancy import DEFAULT_MAX_SLOWDOWN
-from hetserve.profiles.sharing import ONE
 
 SIGMA: Final = DEFAULT_MAX_SLOWDOWN / ONE
 FAST: Final = GpuKind("v100", 32_768, "6.112")

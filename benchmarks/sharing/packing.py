@@ -15,13 +15,12 @@ from benchmarks.sharing.ways import POLICIES
 
 from hetserve.base.units import MiB, Seconds
 from hetserve.objects import gpu_sharing
-from hetserve.objects.gpu_sharing import SharingTerms, tolerate
+from hetserve.objects.gpu_sharing import ONE, SharingTerms, tolerate
 from hetserve.objects.resources import WHOLE_COMPUTE
 from hetserve.placement.decision.decide import decide
 from hetserve.placement.ledger.inventory import Gpu, NodeInventory
 from hetserve.placement.ledger.ledger import Ledger
 from hetserve.placement.pods.requests import GpuRequest, PolicyName
-from hetserve.profiles.sharing import ONE
 
 GPUS: Final = 4
 MOST: Final = 8

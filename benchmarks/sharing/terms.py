@@ -10,8 +10,7 @@ from benchmarks.sharing.tenants import Tenant
 
 from hetserve.base.units import Millionths
 from hetserve.objects import gpu_sharing
-from hetserve.objects.gpu_sharing import SharingTerms, tolerate
-from hetserve.profiles.sharing import ONE
+from hetserve.objects.gpu_sharing import ONE, SharingTerms, tolerate
 
 NAMESPACE: Final = "default"
 _MOST: Final = 40

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from hetserve.profiles.sharing import ONE
+from hetserve.objects.gpu_sharing import ONE
 from hetserve_router.access_log import AccessLog
 from hetserve_router.front import Front
 from hetserve_router.instances import InstanceAddress

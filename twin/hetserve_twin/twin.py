@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from hetserve.base.units import MiB, Millionths, Seconds
 from hetserve.demand import contract
-from hetserve.profiles.sharing import ONE
+from hetserve.objects.gpu_sharing import ONE
 from hetserve.reconcile.cluster.observed import NodeFact, PodFact, node_fact, pod_fact
 from hetserve_services.discovery import ServiceDiscovery
 from hetserve_services.exposition import Families, ServingCollector, metrics_text

@@ -21,8 +21,8 @@ from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.services import NotPlannedError
 from hetserve.cli.capacity.together.places import PlacedInstance, RawNode, place
 from hetserve.cli.capacity.together.play import PlannedService, PlayedService, together
-from hetserve.objects.gpu_sharing import Tenant, slowdowns
-from hetserve.profiles.sharing import ONE, compute_share
+from hetserve.objects.gpu_sharing import ONE, Tenant, slowdowns
+from hetserve.profiles.sharing import compute_share
 
 TITLE: Final = "The demo before and after"
 SAMPLE: Final = REPOSITORY / "manifests" / "samples" / "hetsev.yaml"

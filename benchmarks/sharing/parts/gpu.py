@@ -17,9 +17,8 @@ from benchmarks.sharing.results import goals
 
 from hetserve.base.units import Millionths
 from hetserve.objects import gpu_sharing
-from hetserve.objects.gpu_sharing import SharingTerms, tolerate
+from hetserve.objects.gpu_sharing import ONE, SharingTerms, tolerate
 from hetserve.profiles.measurements import Run, read_measurements
-from hetserve.profiles.sharing import ONE
 from hetserve.profiles.sharing_fit import Estimate, fit_sharing, ratio_of_means
 from hetserve.registry.choices import SharingMode
 

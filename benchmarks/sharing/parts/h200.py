@@ -19,7 +19,7 @@ from hetserve.api.manifests import Manifests
 from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.together.places import PlacedInstance
 from hetserve.cli.capacity.together.play import PlannedService, together
-from hetserve.profiles.sharing import ONE
+from hetserve.objects.gpu_sharing import ONE
 from hetserve.registry.choices import SharingMode
 
 TITLE: Final = "Partly busy tenants of a real GPU"

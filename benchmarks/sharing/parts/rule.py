@@ -11,7 +11,7 @@ from benchmarks.sharing.results import goals
 from benchmarks.sharing.tenants import SEED, met, stretches
 from benchmarks.sharing.terms import as_tenants, full_gpu
 
-from hetserve.profiles.sharing import ONE
+from hetserve.objects.gpu_sharing import ONE
 
 TITLE: Final = "The rule keeps every tolerance"
 _WORDS: Final = """Random GPUs, tenants added until the next is not tolerated: shares of .15 to 1, tolerances of 1.1 to

@@ -19,9 +19,9 @@ from typing import Any, Final, NamedTuple
 
 from hetserve.api import names
 from hetserve.base.units import Millionths, Percent, format_ratio, parse_ratio
+from hetserve.objects.resources import WHOLE_COMPUTE
 
 ONE: Final = Millionths(1_000_000)
-ALL: Final = Percent(100)
 LONGEST_TERMS: Final = 32_768
 """Characters of the annotation: 256 models of 63 characters, and a factor each, fit."""
 MOST_FACTORS: Final = 256
@@ -124,7 +124,9 @@ def booked_percents(tenants: Sequence[Tenant]) -> tuple[Percent, ...]:
     Of one alone: its share, of its tolerance.
     """
     slow = slowdowns(tenants) if len(tenants) > 1 else [tenant.terms.share for tenant in tenants]
-    return tuple(Percent(-(-ALL * one // tenant.terms.tolerance)) for one, tenant in zip(slow, tenants, strict=True))
+    return tuple(
+        Percent(-(-WHOLE_COMPUTE * one // tenant.terms.tolerance)) for one, tenant in zip(slow, tenants, strict=True)
+    )
 
 
 def booked_percent(tenants: Sequence[Tenant]) -> Percent:

@@ -13,6 +13,7 @@ from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import QPS, Millionths, Seconds, parse_duration, parse_money
 from hetserve.demand import declared_mix
+from hetserve.objects.gpu_sharing import ONE
 from hetserve.planning.offers import Offer, Offers, Unplannable, alone, resolve_offers
 from hetserve.planning.plan import NOTICEABLE, WIDEST_BUDGET
 from hetserve.planning.problem import LatencySlo, Pool, Problem, TypeOption
@@ -20,7 +21,6 @@ from hetserve.planning.rates import throughput
 from hetserve.planning.tenancy import DEFAULT_MAX_SLOWDOWN, SharingRule
 from hetserve.profiles import profile_from_spec
 from hetserve.profiles.latency import slowed
-from hetserve.profiles.sharing import ONE
 from hetserve.registry.dispatch_policies import default_dispatch_policy
 
 _NO_LOAD: Final = "objective MinCost plans for a load, and none is known: "

@@ -11,11 +11,10 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import InstanceType
 from hetserve.api.model_profile import ModelProfile
 from hetserve.base.units import MiB, Millionths, Percent, quantity_to_mib
-from hetserve.objects.gpu_sharing import SharingTerms
+from hetserve.objects.gpu_sharing import ONE, SharingTerms
 from hetserve.profiles.sharing import (
     BOOKED_SLOWDOWN,
     MOST_SLOWED,
-    ONE,
     WHOLE,
     ComputeShare,
     NotShareableError,

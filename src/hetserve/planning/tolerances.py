@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from hetserve.base.units import Millionths
+from hetserve.objects.gpu_sharing import ONE
 from hetserve.planning.problem import Problem, TypeOption
 from hetserve.profiles.latency import slowed
-from hetserve.profiles.sharing import ONE
 
 
 def with_tolerances(problem: Problem, tolerances: Mapping[str, Millionths]) -> Problem:

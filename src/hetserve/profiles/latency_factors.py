@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from hetserve.base.units import parse_ratio
-from hetserve.profiles.sharing import ONE
+from hetserve.objects.gpu_sharing import ONE
 
 EVERY_TYPE: Final = "*"
 """Stands for the types that factors leave out."""

@@ -13,10 +13,9 @@ from typing import Final
 
 from hetserve.api.model_profile import ModelProfileSpec
 from hetserve.base.units import Millionths, Percent, format_ratio, parse_ratio
-from hetserve.objects.gpu_sharing import SharingTerms
+from hetserve.objects.gpu_sharing import ONE, SharingTerms
 from hetserve.registry.choices import SharingMode
 
-ONE: Final = Millionths(1_000_000)
 WHOLE: Final = Percent(100)
 BOOKED_SLOWDOWN: Final = Millionths(1_250_000)
 """Sigma of recorded plans that book a percentage of a GPU's compute, where the installation did not set another."""

@@ -16,9 +16,9 @@ import numpy as np
 
 from hetserve.base.csv_rows import CsvError
 from hetserve.base.units import Millionths, format_ratio
+from hetserve.objects.gpu_sharing import ONE
 from hetserve.profiles.fit import without_outliers
 from hetserve.profiles.measurements import Measurements, Run
-from hetserve.profiles.sharing import ONE
 from hetserve.registry.choices import SharingMode
 
 ENOUGH: Final = 20

@@ -19,12 +19,12 @@ from hetserve.api.inference_service import InferenceService
 from hetserve.api.instance_type import GpuSpec, InstanceType
 from hetserve.base.units import MiB, MicroDollarsPerHour, Millionths, Percent, parse_duration, quantity_to_mib
 from hetserve.demand import declared_mix
-from hetserve.objects.gpu_sharing import SharingTerms, parse_terms
+from hetserve.objects.gpu_sharing import ONE, SharingTerms, parse_terms
 from hetserve.planning.offers import Offer, instance_price, namespace_of
 from hetserve.planning.rates import RateEstimate, rate_estimate
 from hetserve.profiles import LatencyProfile, profile_from_spec
 from hetserve.profiles.latency import slowed
-from hetserve.profiles.sharing import ONE, WHOLE
+from hetserve.profiles.sharing import WHOLE
 from hetserve.profiles.variants import as_served, mismatch
 from hetserve.reconcile.cluster.api_messages import exceeds_quota, replica_failure
 from hetserve.reconcile.cluster.observed import PodFact

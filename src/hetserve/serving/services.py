@@ -12,7 +12,8 @@ from hetserve.dispatch import LatencyModel, Policy
 from hetserve.dispatch.joining import JoiningPolicy
 from hetserve.dispatch.joining.interface import Prepared
 from hetserve.dispatch.joining.kernel import decide
-from hetserve.profiles.sharing import ONE, ComputeShare
+from hetserve.objects.gpu_sharing import ONE
+from hetserve.profiles.sharing import ComputeShare
 from hetserve.serving.system import System
 from hetserve.serving.variants import VariantSystem
 

@@ -8,8 +8,7 @@ import pytest
 from benchmarks.sharing.parts import gpu
 
 from hetserve.base.units import Millionths
-from hetserve.objects.gpu_sharing import tolerate
-from hetserve.profiles.sharing import ONE
+from hetserve.objects.gpu_sharing import ONE, tolerate
 from hetserve.registry.choices import SharingMode
 
 SMALL, LARGE = ("a", 1), ("b", 16)

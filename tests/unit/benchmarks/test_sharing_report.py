@@ -15,9 +15,9 @@ from benchmarks.sharing.parts import small as small_part
 
 from hetserve.api.manifests import Manifests, read_manifests
 from hetserve.cli.capacity.together.play import PlannedService
-from hetserve.objects.gpu_sharing import slowdowns, tolerate
+from hetserve.objects.gpu_sharing import ONE, slowdowns, tolerate
 from hetserve.placement.pods.requests import PolicyName
-from hetserve.profiles.sharing import ONE, compute_share
+from hetserve.profiles.sharing import compute_share
 
 WORST, BEST = PolicyName("WorstFit"), PolicyName("BestFit")
 

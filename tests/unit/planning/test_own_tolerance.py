@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from hetserve.base.units import Millionths
+from hetserve.objects.gpu_sharing import ONE
 from hetserve.planning import Plan, Problem, TypeOption, build_problem, plan
 from hetserve.planning.flow.tolerance import KEPT, own_tolerances
 from hetserve.planning.registry import trial
 from hetserve.planning.tenancy import SharingRule
 from hetserve.planning.tolerances import with_tolerances
-from hetserve.profiles.sharing import ONE
 from testing.planning import inference_service, instance_type, model_profile
 
 SIGMA = 1_750_000

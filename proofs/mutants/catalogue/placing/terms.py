@@ -165,7 +165,7 @@ TERMS: Final = (
         "terms: a GPU that does not tolerate the pod is chosen",
         COLUMNS,
         "TermColumns.tolerant",
-        Replace("$mask & ($percents <= ALL)", "$mask"),
+        Replace("$mask & ($percents <= WHOLE_COMPUTE)", "$mask"),
         UNIT,
         "test_pods_share_a_gpu_while_none_is_slowed_down_beyond_what_it_tolerates",
     ),

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetserve.base.units import Percent
-from hetserve.objects.gpu_sharing import ALL, ONE, Tenant, added, booked_percent
+from hetserve.objects.gpu_sharing import ONE, Tenant, added, booked_percent
+from hetserve.objects.resources import WHOLE_COMPUTE
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
@@ -119,8 +120,8 @@ class TenantSets:
         together = shares + newcomer.terms.share
         slow = np.maximum(np.repeat(together, counts), ONE + others + by_newcomer)
         own = np.maximum(together, ONE + np.add.reduceat(on_newcomer, firsts))
-        theirs = np.maximum.reduceat(-(-ALL * slow // tolerances), firsts)
-        percents: Numbers = np.maximum(theirs, -(-ALL * own // newcomer.terms.tolerance))
+        theirs = np.maximum.reduceat(-(-WHOLE_COMPUTE * slow // tolerances), firsts)
+        percents: Numbers = np.maximum(theirs, -(-WHOLE_COMPUTE * own // newcomer.terms.tolerance))
         return percents
 
     def _pairs(self, places: Numbers, newcomer: Tenant) -> Numbers:
@@ -193,9 +194,9 @@ class TermColumns:
 
     def tolerate(self, row: int, newcomer: Tenant) -> bool:
         """Whether a GPU tolerates one more pod."""
-        return bool(self.sets.percents_with(self.numbers[row : row + 1], newcomer)[0] <= ALL)
+        return bool(self.sets.percents_with(self.numbers[row : row + 1], newcomer)[0] <= WHOLE_COMPUTE)
 
     def tolerant(self, mask: Mask, newcomer: Tenant) -> Mask:
         """GPUs of the mask that tolerate one more pod."""
-        left: Mask = mask & (self.sets.percents_with(self.numbers, newcomer) <= ALL)
+        left: Mask = mask & (self.sets.percents_with(self.numbers, newcomer) <= WHOLE_COMPUTE)
         return left

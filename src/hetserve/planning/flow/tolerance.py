@@ -13,13 +13,14 @@ from dataclasses import replace
 from typing import Final
 
 from hetserve.base.units import Millionths
+from hetserve.objects.gpu_sharing import ONE
 from hetserve.planning.flow.programs.classes import class_table
 from hetserve.planning.flow.programs.program import CEILING, FluidRates
 from hetserve.planning.flow.search.judge import SEED, Judge, choosing_cost
 from hetserve.planning.flow.search.untried import Theory
 from hetserve.planning.problem import OwnTerms, Problem, TypeOption
 from hetserve.profiles.latency import slowed
-from hetserve.profiles.sharing import MOST_SLOWED, ONE, NotShareableError, check_terms
+from hetserve.profiles.sharing import MOST_SLOWED, NotShareableError, check_terms
 
 KEPT: Final = 0.95
 """Of the widest slow-down: what is stated."""

@@ -13,13 +13,12 @@ from hetserve.api.conditions import ConditionType, Reason
 from hetserve.api.inference_service import InferenceService
 from hetserve.base.units import Millionths, format_ratio
 from hetserve.demand.mix import BatchMix
-from hetserve.objects.gpu_sharing import terms_text
+from hetserve.objects.gpu_sharing import ONE, terms_text
 from hetserve.planning.offers import Offer, Offers, Unplannable, at_tolerance
 from hetserve.planning.plan import Counts, Plan
 from hetserve.planning.problem import Problem, ResourceAmounts, TypeOption
 from hetserve.planning.tenancy import Tenancy
 from hetserve.planning.tolerances import with_tolerances
-from hetserve.profiles.sharing import ONE
 from hetserve.profiles.variants import served_variants
 from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, recorded_gpus
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status

@@ -24,12 +24,12 @@ from hetserve.cli.output.progress import steps
 from hetserve.cli.output.streams import note, refuse
 from hetserve.dispatch.joining import JoiningPolicy, Variant, make_joining_policy
 from hetserve.dispatch.joining.fang_rl import why_not
+from hetserve.objects.gpu_sharing import ONE
 from hetserve.planning import Problem
 from hetserve.planning.formatting import latency_text
 from hetserve.planning.offers import namespace_of
 from hetserve.profiles import LatencyProfile
 from hetserve.profiles.latency import slowed
-from hetserve.profiles.sharing import ONE
 from hetserve.profiles.variants import variant_profiles
 from hetserve.registry.joining_policies import JOINING_POLICIES
 from hetserve.serving.answers import PolicyContractError

@@ -12,11 +12,12 @@ from hetserve.cli.capacity import serving
 from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.services import NotPlannedError
 from hetserve.cli.capacity.together.places import PlacedInstance, WantedInstance
+from hetserve.objects.gpu_sharing import ONE
 from hetserve.planning import Plan, Problem, plan
 from hetserve.planning.offers import Offer, namespace_of, resolve_offers
 from hetserve.planning.tolerances import with_tolerances
 from hetserve.profiles import profile_from_spec
-from hetserve.profiles.sharing import ONE, compute_share
+from hetserve.profiles.sharing import compute_share
 from hetserve.registry.choices import Arrivals
 from hetserve.serving.services import GpuInstance, Neighbour, Service, compute_use
 from hetserve.simulation.report import RunReport
