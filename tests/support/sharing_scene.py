@@ -25,6 +25,7 @@ NAME = deployment_name("rm2", GPU_TYPE)
 DEPLOYMENT = f"/apis/apps/v1/namespaces/default/deployments/{NAME}"
 MEMORY, COMPUTE, GPU = "hetserve.io/gpu-memory", "hetserve.io/gpu-compute", "hetserve.io/gpu"
 SHARING = "hetserve.io/gpu-sharing"
+SHARED_GPU = {MEMORY: "6144", COMPUTE: "100"}
 
 
 def per_gib(hourly: str = "0.024") -> Json:
@@ -45,6 +46,14 @@ def sim_with(share: str | None, *, budget: str = "0.3", sharing: str = "Shared",
     # A planner that takes a millisecond; of one type, all planners buy the same.
     wish = {"spec.budget.hourly": budget, "spec.sharing": sharing, "spec.planner": "kairos"}
     sim.add(service("rm2", wish))
+    return sim
+
+
+async def converged(share: str | None, **scene: Any) -> SimulatedOperator:
+    """`sim_with`, once everything is ready."""
+    sim = sim_with(share, **scene)
+    await sim.converge()
+    assert sim.condition("Ready")["status"] == "True"
     return sim
 
 

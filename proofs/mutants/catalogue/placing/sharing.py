@@ -8,6 +8,7 @@ from mutants.changes import Replace, always, never
 from mutants.mutant import Mutant
 
 SHARES: Final = "tests/unit/operator/test_operator_shares.py"
+WAITING: Final = "tests/unit/operator/test_operator_shares_upgrade.py"
 UPGRADE: Final = "tests/unit/operator/test_upgrade_of_percent_plans.py"
 SCALED: Final = "tests/unit/operator/test_upgrade_of_scaled_services.py"
 OWN: Final = "tests/unit/operator/test_own_tolerances_are_recorded.py"
@@ -99,7 +100,7 @@ SHARING: Final = (
         "hetserve.reconcile.plans.plan_selection",
         "choose",
         Replace("not context.counts_pairs", "False"),
-        SHARES,
+        WAITING,
         "test_no_plan_with_shared_gpus_is_made_before_the_extender_counts_pairs",
     ),
     Mutant(
