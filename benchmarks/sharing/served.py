@@ -96,7 +96,7 @@ def _row(played: PlayedService) -> Json:
         "within": played.within_promise is not False,
         "late": max(report.violation_ratio for report in reports),
         "allowed": 1 - played.planned.problem.slo.percentile / 100,
-        "grows": any(report.unstable for report in reports),
+        "grows": played.backlog_grows,
         "mean": max(report.stretch.mean for report in reports),
         "most": max(report.stretch.most for report in reports),
         "queries": min(report.queries for report in reports),

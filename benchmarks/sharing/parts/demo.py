@@ -178,7 +178,7 @@ def _row(played_: PlayedService) -> Json:
         "placed": played_.placed,
         "holds": played_.holds,
         "late": _late(played_),
-        "grows": any(report.unstable for report in reports),
+        "grows": played_.backlog_grows,
         "mean": max(report.stretch.mean for report in reports),
         "most": max(report.stretch.most for report in reports),
     }

@@ -100,9 +100,13 @@ class RunReport:
     def unstable(self) -> bool:
         return self.backlog is not None and grows([self.backlog])
 
+    def in_time(self, percentile: float) -> bool:
+        """Whether so many percent are."""
+        return self.violation_ratio <= 1 - percentile / 100 + 1e-12
+
     def holds(self, percentile: float) -> bool:
         """Whether so many percent are in time, and the backlog does not grow."""
-        return self.violation_ratio <= 1 - percentile / 100 + 1e-12 and not self.unstable
+        return self.in_time(percentile) and not self.unstable
 
     def as_json(self) -> dict[str, object]:
         """A latency without queries is null."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from hetserve.cli.app import app
+from hetserve.cli.capacity.together.play import PlayedService
+from hetserve.simulation.stability import PARTS, Backlog
 from testing import builders
 
 PRODUCT = "Tesla-T4"
@@ -242,3 +245,16 @@ def test_measured_shares_decide_whether_two_hold_together(files: tuple[str, str]
         assert service["holds"] is True
         assert service["unmeasuredShares"] == []
         assert 1 < service["stretch"]["most"] <= 1.04 + 1e-9
+
+
+@pytest.mark.parametrize(("growing", "grows"), [(1, False), (2, True), (3, True)])
+def test_a_backlog_that_seems_to_grow_at_one_seed_of_three_breaks_nothing(growing: int, *, grows: bool) -> None:
+    rising, level = (Backlog(queries, (1.0,) * PARTS) for queries in (tuple(map(float, range(PARTS))), (1.0,) * PARTS))
+    reports: Any = [
+        SimpleNamespace(backlog=backlog, in_time=lambda _: True)
+        for backlog in [rising] * growing + [level] * (3 - growing)
+    ]
+    planned: Any = SimpleNamespace(problem=SimpleNamespace(slo=SimpleNamespace(percentile=98.0)))
+    effort: Any = None
+    played = PlayedService(planned, (), tuple(reports), effort)
+    assert (played.backlog_grows, played.holds) == (grows, not grows)

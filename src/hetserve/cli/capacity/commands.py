@@ -352,13 +352,12 @@ def simulate(**options: Any) -> None:
 
     \b
     Keys of -o json and yaml with --together: service, namespace, model, counts {type: instances}, offeredQPS,
-      sloSeconds, percentile, holds, violationRatio (share of late queries), unmeasuredShares [types],
+      sloSeconds, percentile, holds, backlogGrows, violationRatio (share of late queries), unmeasuredShares [types],
       stretch {mean, p99, most} (service time / that alone; null: nothing served),
       maxSlowdown and types (as of hetserve plan), withinMaxSlowdown (null: no GPU is shared),
       exclusiveGPUs (of its plan with a GPU for each instance; null: there is none),
       instances [type, tenancy, node, gpu, notPlaced (why, or null)], seeds,
-      runs [a seed each: holds, queries, violations, violationRatio, unserved, backlogGrows,
-      latencySeconds {p50, ...}, stretch].
+      runs [a seed each: inTime, queries, violations, violationRatio, unserved, latencySeconds {p50, ...}, stretch].
     \b
     Keys of -o json and yaml where queries are joined: service, model, policy, counts, cost, offeredQPS, sloSeconds,
       deadlineSeconds, percentile, ceilingQPS, holds, unstable, attainment (share of queries in time),

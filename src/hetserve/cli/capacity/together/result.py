@@ -49,6 +49,7 @@ def document(result: PlayedService) -> dict[str, Any]:
         "sloSeconds": planned.problem.slo.latency,
         "percentile": planned.problem.slo.percentile,
         "holds": result.holds,
+        "backlogGrows": result.backlog_grows,
         "violationRatio": late_share(result),
         "stretch": stretch(result),
         **tenancy_document(planned.problem),
@@ -76,12 +77,11 @@ def _run(result: PlayedService, report: RunReport) -> dict[str, Any]:
         "service": result.planned.name,
         "sloSeconds": slo.latency,
         "percentile": slo.percentile,
-        "holds": report.holds(slo.percentile),
+        "inTime": report.in_time(slo.percentile),
         "queries": report.queries,
         "violations": report.violations,
         "violationRatio": report.violation_ratio,
         "unserved": report.dropped + report.unfinished,
-        "backlogGrows": report.unstable,
         "latencySeconds": report.latencies_json(),
         "stretch": report.stretch.as_json(),
     }
@@ -121,7 +121,7 @@ def _why(result: PlayedService) -> str:
     if not result.placed:
         placed = sum(one.reason is None for one in result.instances)
         return f": {placed} of {len(result.instances)} instances could be placed"
-    return ": the backlog grows" if any(report.unstable for report in result.reports) else ""
+    return ": the backlog grows" if result.backlog_grows else ""
 
 
 def gpus(results: Sequence[PlayedService]) -> list[Block]:
