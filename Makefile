@@ -188,7 +188,7 @@ bench-superserve: setup ## Measure SuperServe's figures and our policy beside th
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.superserve $(FLAGS)
 
 .PHONY: bench-sharing
-bench-sharing: setup ## Measure what holds together on shared GPUs and write docs/results/sharing.md (FLAGS=traps: that part; ten minutes on two cores)
+bench-sharing: setup ## Measure what holds together on shared GPUs and write docs/results/sharing.md (FLAGS=traps: that part; half an hour on two cores)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.sharing $(FLAGS)
 
 .PHONY: bench-hetsev
