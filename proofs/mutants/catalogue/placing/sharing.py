@@ -124,8 +124,8 @@ SHARING: Final = (
         CAPACITY,
         "GpuRoom.takes",
         never("self.copies and not instance.copies"),
-        FACTS,
-        "test_copies_stay_apart_where_nobody_measured_them_or_nobody_allowed_them",
+        SHARES,
+        "test_copies_on_one_gpu_stay_where_they_are_to_be_apart_and_find_no_other",
     ),
     Mutant(
         "sharing: room ignores percent that is booked",
@@ -148,8 +148,8 @@ SHARING: Final = (
         "hetserve.reconcile.plans.plan_selection",
         "_checked",
         Replace("context.kept.declared", "context.declared"),
-        OWN,
-        "test_what_is_kept_though_another_type_became_cheaper_keeps_a_tolerance_that_carries",
+        PLACES,
+        "test_a_load_that_needs_less_tolerance_than_its_gpu_gives_is_refused_and_what_runs_stays",
     ),
     Mutant(
         "sharing: a plan that nothing has tried binds its tolerance",
