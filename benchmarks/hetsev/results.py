@@ -63,7 +63,8 @@ with which the statements of its section 3 come out. So published ratios stand b
 | `clairvoyant` | a lower bound: rates known, no launches, queues or SLO; no controller can need less |
 
 `kubernetes`, `hpa-*`, `ilp-*` and `hetsev` have the best of the settings that were tried, for each section, on other
-seeds than those reported ([below](#settings-of-the-other-controllers)). Nothing of ours was tuned here: settings are
+seeds than those reported ([below](#settings-of-the-other-controllers)); those can be late on a reported seed all the
+same. Nothing of ours was tuned here: settings are
 the product's defaults. All controllers meet the same rates, look at least every 15 s, and wait for launches. ± is a
 95 % confidence interval over the seeds. *Late*: the service with the largest share beyond its SLO, 2 % are allowed.
 *GPU-hours*: GPUs on which an instance holds memory, counted whole. *Dollars*: these at the paper's prices, of which one
@@ -107,14 +108,26 @@ def against(figures: Mapping[str, Any], above: str, below: str, what: Of) -> Est
 
 def comparison(figures: Json) -> str:
     """A row for each controller, and the bound."""
-    head = ("", "queries/s", "mean response", "late", "GPU use", "GPU-hours", "V100", "T4", "dollars", "paper's cost")
+    head = (
+        "",
+        "queries/s",
+        "mean response",
+        "98 %",
+        "late",
+        "GPU use",
+        "GPU-hours",
+        "V100",
+        "T4",
+        "dollars",
+        "paper's cost",
+    )
     rows = [_row(name, some) for name, some in figures.items() if name != BOUND]
     if BOUND in figures:
         hours, dollars, memory = (
             estimate([one[key] for one in figures[BOUND]]).text(spec)
             for key, spec in (("gpu_hours", ".2f"), ("dollars", ".2f"), ("memory", ".0f"))
         )
-        rows.append((f"`{BOUND}`", "", "", "", "", f">= {hours}", "", "", f">= {dollars}", f">= {memory}"))
+        rows.append((f"`{BOUND}`", "", "", "", "", "", f">= {hours}", "", "", f">= {dollars}", f">= {memory}"))
     return table(head, rows)
 
 
@@ -126,6 +139,7 @@ def _row(name: str, some: Sequence[Json]) -> tuple[str, ...]:
         f"`{name}`",
         mean(lambda one: one["throughput"], ".1f"),
         mean(lambda one: one["response"], ".0f", " ms", 1000),
+        mean(lambda one: one["response_p98"], ".0f", " ms", 1000),
         mean(lambda one: one["late"], ".2f", " %", 100),
         mean(lambda one: one["gpu_use"], ".1f", " %", 100),
         mean(lambda one: one["all_gpu_hours"], ".2f"),

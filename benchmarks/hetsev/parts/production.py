@@ -22,7 +22,9 @@ _PUBLISHED: Final = {"throughput": "2.21 x", "GPU use": "2.56 x", "response time
 _SECONDS: Final = 90.0
 _WORDS: Final = """ResNet50 60 % and Inception-v3 40 % of 200 to 1000 queries/s over 6000 s, a spike from 3500 s on;
 {seeds} seeds. A client sends its next query when it has the answer to the last one, so what waits is not sent:
-throughput and response time say the same thing twice, and their ratios agree. At the spike whole GPUs for each instance
+throughput is the number of clients / (time to think + response time), and the two say one thing twice. Their ratios
+agree where clients hardly think, as the paper's do; ours think for most of a second, so response times differ by far
+more than throughputs. At the spike whole GPUs for each instance
 are too few, whatever the controller: two different tenants a GPU do 1.74 times the work of one here, and that is most
 of what sharing can bring. *Up to* is read as the greatest ratio of averages over 120 s, on the first seed.
 """
