@@ -60,7 +60,7 @@ with which the statements of its section 3 come out. So published ratios stand b
 | `hetserve` | this project: the operator's own steps and placement, at the paper's prices |
 | `hetserve-count` | the same where a GPU of either type costs the same; placed by the default policy |
 | `hetserve-WorstFit`, `-BestFit` | `hetserve-count`, placed by that policy: HetSev's rule, and the densest |
-| `clairvoyant` | a lower bound: rates known, no launches, queues or SLO; no controller can need less |
+| `clairvoyant` | a lower bound for who answers all queries: rates known, no launches, queues or SLO |
 
 `kubernetes`, `hpa-*`, `ilp-*` and `hetsev` have the best of the settings that were tried, for each section, on other
 seeds than those reported ([below](#settings-of-the-other-controllers)); those can be late on a reported seed all the

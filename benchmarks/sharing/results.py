@@ -30,8 +30,14 @@ ELSEWHERE: Final = (
     (
         "extender: processor time per pod over the tree before",
         "<= 1.05",
-        "`make bench-placement FLAGS=rates`, in both trees by turns",
-        "[measured once](decisions.md#placement)",
+        "`python -m benchmarks.bench_filter`, in both trees by turns",
+        "[measured once](decisions.md#sharing-by-pairs)",
+    ),
+    (
+        "planning time of a shared service over the tree before",
+        "<= 1.5",
+        "`hetserve plan manifests/samples/hetsev.yaml`, in both trees by turns",
+        "[measured once](decisions.md#sharing-by-pairs)",
     ),
 )
 """What, goal, the command that measures it, where the figures are."""

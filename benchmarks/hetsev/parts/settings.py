@@ -21,7 +21,8 @@ _ENDS: Final = {"production": 3000.0}
 _SECTIONS: Final = {"production": "6.1", "waves": "6.2", "cost": "6.3"}
 _WORDS: Final = """Of the settings with at most 2 % late in every service, the one with the fewest GPU-hours
 (`ilp-exclusive`: the least money); where none keeps that, the one with the fewest late. Means over {seeds} seed(s) that
-nothing else uses; of 6.1 half the time is played. *by_use*: the autoscaler's metric is the busy share of its
+nothing else uses, so that a setting can be good there by chance; of 6.1 the whole course is played in half the time.
+*by_use*: the autoscaler's metric is the busy share of its
 instances, else the service's queries/s. *target*, *saturation*: share of the capacity. *window*, *patience*,
 *cool_down*: seconds. *steps*: of 15 s, of which the highest rate counts.
 """

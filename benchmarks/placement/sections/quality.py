@@ -127,7 +127,7 @@ def _anywhere(request: GpuRequest) -> GpuRequest:
 
 
 RULES: Final = (
-    PlacementRule("WorstFit, HetSev's rule (ours, default)", _same, _ours(PolicyName("WorstFit"))),
+    PlacementRule("WorstFit, HetSev's rule (ours)", _same, _ours(PolicyName("WorstFit"))),
     PlacementRule("BestFit with anti-affinity (ours)", _same, _ours(PolicyName("BestFit"))),
     PlacementRule("Spread with anti-affinity (ours)", _same, _ours(PolicyName("Spread"))),
     PlacementRule("Kubernetes: a GPU per instance", _whole, _ours(PolicyName("WorstFit"))),
