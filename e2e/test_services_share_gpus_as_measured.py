@@ -21,6 +21,7 @@ from hetserve.api.names import (
     ANNOTATION_COUNTS_PAIRS,
     ANNOTATION_GPU,
     ANNOTATION_GPU_SHARING,
+    ENV_MEMORY_LIMIT,
     RESOURCE_GPU,
     RESOURCE_GPU_COMPUTE,
     RESOURCE_GPU_MEMORY,
@@ -131,6 +132,17 @@ def test_copies_share_a_gpu_where_they_are_measured_and_allowed(cluster: Cluster
         wait_for_instances(sandbox, "one", [apart, apart])
         places = {(p["spec"]["nodeName"], p["metadata"]["annotations"][ANNOTATION_GPU]) for p in sandbox.bound()}
         assert len(places) == 1
+
+
+def test_an_instance_measured_under_mps_carries_the_limit_of_its_memory(cluster: Cluster, namespace: str) -> None:
+    with Sandbox.cleared(cluster, namespace) as sandbox:
+        kind = scene(sandbox, "one", gpus=1)
+        name = f"one-{kind}"[:63].rstrip("-.")
+        sandbox.kube.patch("modelprofiles", name, {"spec": {"sharingMode": "MPS"}}, namespace)
+        serve(sandbox, "one", kind, 4)
+        sandbox.ready("one")
+        (pod,) = cluster.service_pods("one", namespace)
+        assert {"name": ENV_MEMORY_LIMIT, "value": "0=4096M"} in pod["spec"]["containers"][0]["env"]
 
 
 def test_an_exclusive_service_has_a_gpu_to_itself_and_pays_it_whole(cluster: Cluster, namespace: str) -> None:
