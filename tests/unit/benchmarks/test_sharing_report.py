@@ -56,6 +56,7 @@ def compared(*, exclusive: int, needs: int, fewest: int, breaks: int = 0) -> dic
     played = {"late": [0.0, 0.01], "breaks": breaks, "stretch": 1.5, "in use": needs, "most on one": 3}
     return {
         "exclusive": exclusive,
+        "counts": [{"t4": 2}, {"t4": 5}, {"t4": 2}, {"t4": 4}],
         "needs": {policy: [needs, needs + 1, needs + 2] for policy in PLACED},
         "grown": dict.fromkeys(PLACED, needs),
         "played": dict.fromkeys(PLACED, played),
@@ -84,6 +85,7 @@ def test_gpus_saved_are_those_of_all_cases_of_a_type() -> None:
     assert line_of(page, "v100 | fixed").startswith("| v100 | fixed loads | 13 | 7 (10.0): 1.86 x |")
     assert line_of(page, "v100, all").endswith("| held |")
     assert line_of(page, "t4, all").endswith("| **missed** |")
+    assert line_of(page, "no policy can need less").endswith("| 20 |  |  |  |"), "four times 5, the largest service"
 
 
 def test_goals_of_small_services_are_of_the_mean_set() -> None:
