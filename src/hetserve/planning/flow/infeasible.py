@@ -14,7 +14,7 @@ from hetserve.planning.flow.programs.program import CEILING, least_cost, least_l
 from hetserve.planning.formatting import batches_text, latency_text, money_text, qps_text, total_text
 from hetserve.planning.plan import Plan, infeasible, summary
 from hetserve.planning.problem import Problem, TypeOption
-from hetserve.planning.slo import misses_text
+from hetserve.planning.slo import misses_text, sharing_remedies
 
 NAME: Final = "flow"
 _OFTEN: Final = 0.5
@@ -78,7 +78,8 @@ def _remedies(problem: Problem) -> str:
     """What helps types that are too slow, and those whose profile ends below the largest batch."""
     largest = max(problem.mix.batches)
     ends = [option.profile.max_batch is not None and option.profile.max_batch < largest for option in problem.types]
-    slow = [] if all(ends) else ["raise spec.slo.latency", "lower spec.slo.percentile"]
+    shared = sharing_remedies(problem, problem.slo.percentile)
+    slow = [] if all(ends) else [*shared, "raise spec.slo.latency", "lower spec.slo.percentile"]
     short = ["profile larger batches (maxBatch, or the table, of a ModelProfile)"] if any(ends) else []
     return f"{', '.join(slow + short)} or add a {'faster type' if slow else 'type that serves them'}"
 
