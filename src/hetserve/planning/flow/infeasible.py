@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Final
 
@@ -90,15 +91,18 @@ def _few_enough(table: ClassTable, late: Floats) -> bool:
 
 
 def too_little(table: ClassTable, load: float | None, budget: int | None) -> Plan:
-    """Infeasible: limits or the budget allow no mix that serves the load (None: any load)."""
+    """Infeasible: limits or the budget allow no mix that serves the load (None: any load).
+
+    The cost that it names is one below which no plan is: of money alone, by a table that no mix beats.
+    """
     problem = table.problem
     whole = load is None or not problem.load
     wanted = "serve the whole mix within the SLO" if whole else f"carry {qps_text(load or 0)}"
     least = load or table.trickle
-    cheapest = least_cost(table, CEILING, least, budget=None)
+    cheapest = least_cost(table.upper.without_launches, CEILING, least)
     if cheapest is None:
         return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, _beyond_limits(table, wanted, least, whole))
-    cost = table.cost(cheapest.counts)
+    cost = min(table.cost(cheapest.counts), math.ceil(cheapest.objective_bound))
     most = "" if whole else _most(table, budget)
     total = f" with {total_text(problem.least_total, None)}" if problem.least_total else ""
     message = (

@@ -63,7 +63,7 @@ def plan_ilp(
         return _most_for_the_budget(search)
     best = search.least_cost()
     if best is None:
-        free = LeastCostSearch(model.without_budget, search.chain)
+        free = LeastCostSearch(model.without_budget.without_launches, search.chain)
         return too_little(model, free.most_load(), search.most_load(), free.least_cost())
     carries = None
     if problem.budget is not None:
