@@ -5,6 +5,7 @@ By theory, as trials of these problems take long: what theory says is where tria
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import examples
-from hetserve.base.units import QPS, format_ratio
+from hetserve.base.units import QPS, MicroDollarsPerHour, format_ratio, parse_money
 from hetserve.planning import Problem, build_problem
 from hetserve.planning.check import violations
-from hetserve.planning.flow import tolerance as own_tolerance
+from hetserve.planning.flow.search.judge import Judge
 from hetserve.planning.flow.tolerance import own_tolerances
 from hetserve.planning.registry import plan
 from hetserve.planning.tolerances import with_tolerances
@@ -66,7 +67,7 @@ def fixed_loads(draw: st.DrawFn) -> Problem:
 @pytest.fixture(autouse=True, scope="module")
 def by_theory() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(own_tolerance._Carries, "can_try", lambda *_: False)
+        patched.setattr(Judge, "can_try", lambda *_: False)
         yield
 
 
@@ -107,3 +108,19 @@ def test_a_plan_keeps_what_it_promises_at_its_tolerances(problem: Problem) -> No
     assert made.reason != "PlannerFailed", made.message
     if made.feasible:
         assert violations(tolerant, made) == ()
+
+
+@settings(deadline=None, max_examples=examples(60))
+@given(fixed_loads(), st.floats(0.01, 1.0), st.integers(0, 1))
+def test_no_budget_that_is_enough_is_below_what_a_refusal_names(problem: Problem, part: float, least: int) -> None:
+    wanted = replace(problem, types=(replace(problem.types[0], min_instances=least), *problem.types[1:]))
+    made = plan(wanted)
+    budget = max(int(part * made.cost) - 1, 0)
+    if not made.feasible or not budget:
+        return
+    refused = plan(replace(wanted, budget=MicroDollarsPerHour(budget)))
+    if refused.feasible:
+        return
+    assert refused.reason == "BudgetTooLow", refused.message
+    for figure in re.findall(r"at least ([0-9.]+) \$/h|\) cost ([0-9.]+) \$/h", refused.message):
+        assert budget < parse_money("".join(figure)) <= made.cost

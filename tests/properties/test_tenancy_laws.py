@@ -28,6 +28,7 @@ def measurements(draw: st.DrawFn) -> dict[str, Any]:
         {"model": f"n{k}", "batch": 4, "factor": format_ratio(factor)}
         for k, factor in enumerate(draw(st.lists(factors, max_size=3)))
     ]
+    entries += [{"model": "m", "batch": 4, "factor": format_ratio(own)} for own in draw(st.lists(factors, max_size=1))]
     mode = draw(st.sampled_from(["MPS", "TimeSlicing"]))
     return {"computeShare": format_ratio(draw(shares)), "sharingMode": mode} | (
         {"interference": entries} if entries else {}
@@ -84,7 +85,7 @@ def test_as_many_instances_alike_fit_on_a_gpu_as_pay_for_it_and_one_more_only_by
     assert option.gpu is not None
     terms = option.gpu.terms
     assert terms is not None
-    alike = SharingTerms(terms.share, terms.tolerance, terms.greatest)
+    alike = SharingTerms(terms.share, terms.tolerance, terms.others)
 
     def fit(many: int) -> bool:
         held = many == 1 or tolerate([Tenant("default", f"m{k}", alike) for k in range(many)])

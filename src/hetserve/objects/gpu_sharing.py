@@ -147,11 +147,12 @@ def parse_terms(text: str) -> SharingTerms:
     if len(text) > LONGEST_TERMS:
         raise ValueError(f"{_named('')}{len(text)} characters are more than {LONGEST_TERMS}")
     try:
-        found = json.loads(text, object_pairs_hook=_once, parse_int=str, parse_float=str)
+        found = json.loads(text, object_pairs_hook=_once, parse_int=str, parse_float=str, parse_constant=str)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{_named('')}{_shown(text)} cannot be read ({error}); write for example {_EXAMPLE}") from None
     if not isinstance(found, dict) or found.keys() != set(_FIELDS):
-        raise ValueError(f"{_named('')}{_shown(text)} must have {', '.join(_FIELDS)}; write for example {_EXAMPLE}")
+        wrong = _wrong_fields(found) if isinstance(found, dict) else _shown(text)
+        raise ValueError(f"{_named('')}{wrong}: must have {', '.join(_FIELDS)}; write for example {_EXAMPLE}")
     factors = found["factors"]
     if not isinstance(factors, dict) or OTHER_MODELS not in factors or len(factors) > MOST_FACTORS + 1:
         most = f"{_named('factors')}must be an object with {OTHER_MODELS!r}, for models not named, and at most"
@@ -167,13 +168,27 @@ def parse_terms(text: str) -> SharingTerms:
 
 def _ratio(field: str, value: Any, least: int, most: int = _LARGEST) -> Millionths:
     try:
-        ratio = parse_ratio(value[:60] if isinstance(value, str) else type(value).__name__)
+        ratio = parse_ratio(value[:60] if isinstance(value, str) else _kind(value))
     except ValueError as error:
         raise ValueError(f"{_named(field)}{error}") from None
     if not least <= ratio <= most:
         bounds = "above 0 and at most 1" if most == ONE else "at least 1"
         raise ValueError(f"{_named(field)}{value} must be {bounds}")
     return ratio
+
+
+def _kind(value: Any) -> str:
+    """What is there in place of a number."""
+    return json.dumps(value) if value is None or isinstance(value, bool) else type(value).__name__
+
+
+def _wrong_fields(found: Mapping[str, Any]) -> str:
+    """``unknown 'harm', missing 'factors'``."""
+    kinds = {
+        "unknown": sorted(found.keys() - set(_FIELDS)),
+        "missing": [name for name in _FIELDS if name not in found],
+    }
+    return ", ".join(f"{kind} {_shown(', '.join(fields))}" for kind, fields in kinds.items() if fields)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

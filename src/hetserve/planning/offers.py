@@ -81,9 +81,11 @@ def instance_price(
     gpu_memory: MiB | None,
     gpu_compute: Percent = UNBOOKED,
     terms: SharingTerms | None = None,
+    *,
+    copies: bool = False,
 ) -> MicroDollarsPerHour:
     """Micro-dollars/h of one instance that takes this of a GPU; see `UnitPrice`."""
-    return UnitPrice.of(instance_type).instance(gpu_memory or MiB(0), gpu_compute, terms)
+    return UnitPrice.of(instance_type).instance(gpu_memory or MiB(0), gpu_compute, terms, copies=copies)
 
 
 def resolve_offers(
@@ -201,9 +203,11 @@ def _offer(
     compute = Percent(0) if gpu is None else gpu.compute
     apart = 0 if gpu is None else gpu.apart
     demand = ResourceAmounts(quantity_to_millicpu(cpu), quantity_to_mib(memory), held, apart)
-    terms, widest = None if gpu is None else gpu.terms, widest_terms(service, instance_type, profile, sharing)
+    terms, copies = (None, False) if gpu is None else (gpu.terms, gpu.copies)
+    price = instance_price(instance_type, held, compute, terms, copies=copies)
+    widest = widest_terms(service, instance_type, profile, sharing)
     wider = None if widest is None else OwnTerms(widest, UnitPrice.of(instance_type), profile_from_spec(profile.spec))
-    return Offer(instance_type, profile, instance_price(instance_type, held, compute, terms), demand, gpu, wider)
+    return Offer(instance_type, profile, price, demand, gpu, wider)
 
 
 def at_tolerance(offer: Offer, tolerance: Millionths) -> Offer:

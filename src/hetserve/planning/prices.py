@@ -30,7 +30,7 @@ class UnitPrice:
         return cls(parse_money(price.hourly), price.per, MiB(0) if gpu is None else quantity_to_mib(gpu.memory))
 
     def instance(
-        self, memory: MiB, compute: Percent = UNBOOKED, terms: SharingTerms | None = None
+        self, memory: MiB, compute: Percent = UNBOOKED, terms: SharingTerms | None = None, *, copies: bool = False
     ) -> MicroDollarsPerHour:
         """Micro-dollars/h of an instance that takes this of a GPU, rounded up once; arguments as of `largest_share`."""
         match self.per:
@@ -39,25 +39,28 @@ class UnitPrice:
             case "GiB":
                 units = Fraction(memory, 1024)
             case "GPU":
-                units = largest_share(self.gpu, memory, compute, terms)
+                units = largest_share(self.gpu, memory, compute, terms, copies=copies)
         return MicroDollarsPerHour(math.ceil(self.hourly * units))
 
 
-def largest_share(gpu: MiB, memory: MiB, compute: Percent = UNBOOKED, terms: SharingTerms | None = None) -> Fraction:
+def largest_share(
+    gpu: MiB, memory: MiB, compute: Percent = UNBOOKED, terms: SharingTerms | None = None, *, copies: bool = False
+) -> Fraction:
     """The largest share that an instance takes of a GPU, at most 1.
 
-    As many alike as it pays for fit on one GPU. One more does not where memory or u is the largest. Where what it adds
-    to others' times is, one more may, and no second: nobody adds to its own times.
+    As many alike of other models as it pays for fit on one GPU. One more does not where memory or u is the largest.
+    Where what it adds to others' times is, one more may, and no second: nobody adds to its own times.
 
     gpu, memory: MiB of the GPU and of the instance. compute: percent that it books; unread beside terms. terms: u of a
-    total of s, and the most that it adds to others' times of the s - 1 that one like it tolerates.
+    total of s, and the most that it adds to others' times of the s - 1 that one like it tolerates. copies: whether
+    instances of its own model may be among those others; what it adds to their times is not counted where not.
     """
     shares = [Fraction(memory, gpu)]
     if terms is None:
         shares.append(Fraction(compute, WHOLE))
     else:
         shares.append(Fraction(terms.share, terms.tolerance))
-        if terms.greatest:
+        if adds := terms.greatest if copies else terms.others:
             left = terms.tolerance - ONE
-            shares.append(Fraction(terms.greatest, left) if left else Fraction(1))
+            shares.append(Fraction(adds, left) if left else Fraction(1))
     return min(max(shares), Fraction(1))

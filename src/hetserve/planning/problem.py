@@ -71,7 +71,7 @@ class OwnTerms:
     def cost(self, tolerance: Millionths) -> MicroDollarsPerHour:
         """Micro-dollars/h of an instance."""
         gpu = self.at(tolerance)
-        return self.price.instance(gpu.memory, gpu.compute, gpu.terms)
+        return self.price.instance(gpu.memory, gpu.compute, gpu.terms, copies=gpu.copies)
 
 
 @dataclass(frozen=True, slots=True)

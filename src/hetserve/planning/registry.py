@@ -111,12 +111,14 @@ def _tolerances(member: PlannerMember, problem: Problem, seed: int | None) -> Ma
 def _tolerant(problem: Problem, own: Mapping[str, Millionths], decide: Callable[[Problem], Plan]) -> Plan:
     """The plan where types have tolerances of the service's own, as far as one instance of them is in it.
 
-    Where trials that prove find that one does not carry the load, the type is planned as if it had none.
+    Where trials that prove find that one does not carry the load, the type is planned as if it had none. A budget that
+    is too low with them is answered so: one instance carries the load at its own tolerance, and costs least there.
     """
     made = decide(with_tolerances(problem, own))
     many = {name for name, count in made.counts if count > 1} if made.feasible else own.keys()
     if many & own.keys():
-        return _tolerant(problem, {name: s for name, s in own.items() if name not in many}, decide)
+        usual = _tolerant(problem, {name: s for name, s in own.items() if name not in many}, decide)
+        return made if made.reason == usual.reason == Reason.BUDGET_TOO_LOW else usual
     counts = dict(made.counts)
     return dataclasses.replace(made, tolerances=tuple(sorted((name, s) for name, s in own.items() if counts[name])))
 

@@ -20,6 +20,7 @@ from hetserve.api.instance_type import GpuSpec, InstanceType
 from hetserve.base.units import MiB, MicroDollarsPerHour, Millionths, Percent, parse_duration, quantity_to_mib
 from hetserve.demand import declared_mix
 from hetserve.objects.gpu_sharing import ONE, SharingTerms, parse_terms
+from hetserve.placement.pods.requests import AntiAffinity
 from hetserve.planning.offers import Offer, instance_price, namespace_of
 from hetserve.planning.rates import RateEstimate, rate_estimate
 from hetserve.profiles import LatencyProfile, profile_from_spec
@@ -96,12 +97,16 @@ def _holding(name: str, snapshot: ServiceSnapshot, decision: PlanDecision, mine:
 
 
 class _Part(NamedTuple):
-    """What an instance has of its GPU, for which it is paid. whole: all of it. memory: MiB. compute: percent."""
+    """What an instance has of its GPU, for which it is paid.
+
+    whole: all of it. memory: MiB. compute: percent. copies: whether others of its model may be on it.
+    """
 
     whole: bool
     memory: MiB
     compute: Percent
     terms: SharingTerms | None
+    copies: bool
 
     @property
     def some(self) -> bool:
@@ -110,7 +115,7 @@ class _Part(NamedTuple):
 
 
 def _held(pod: PodFact) -> _Part:
-    return _Part(pod.whole_gpu, pod.gpu_memory, pod.gpu_compute, pod.sharing)
+    return _Part(pod.whole_gpu, pod.gpu_memory, pod.gpu_compute, pod.sharing, pod.beside_copies)
 
 
 def _asked(deployment: RawObject) -> _Part:
@@ -120,7 +125,8 @@ def _asked(deployment: RawObject) -> _Part:
         terms = parse_terms(str(annotations[names.ANNOTATION_GPU_SHARING]))
     except (KeyError, ValueError):
         terms = None
-    return _Part(asked.gpus > 0 and not asked.memory, asked.memory, asked.compute, terms)
+    copies = annotations.get(names.ANNOTATION_ANTI_AFFINITY) == AntiAffinity.NONE.value
+    return _Part(asked.gpus > 0 and not asked.memory, asked.memory, asked.compute, terms, copies)
 
 
 def _paid(part: _Part, known: InstanceType, offer: Offer | None = None) -> MicroDollarsPerHour:
@@ -132,7 +138,7 @@ def _paid(part: _Part, known: InstanceType, offer: Offer | None = None) -> Micro
         planned = gpu.memory, gpu.terms.tolerance
         if (part.memory, part.terms.tolerance) == planned:
             return offer.price
-    return instance_price(known, part.memory, part.compute, part.terms)
+    return instance_price(known, part.memory, part.compute, part.terms, copies=part.copies)
 
 
 def _whole(gpu: GpuSpec | None) -> MiB:

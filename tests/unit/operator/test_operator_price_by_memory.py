@@ -69,6 +69,23 @@ async def test_the_condition_says_what_pods_of_another_size_cost() -> None:
     assert cost(sim) == 288_000
 
 
+@pytest.mark.parametrize(("copies", "paid"), [("Apart", "0.300"), ("Allowed", "0.360")])
+async def test_pods_of_other_terms_pay_for_what_they_do_to_copies_where_these_may_share(copies: str, paid: str) -> None:
+    """One pod: a half of 1.75 is less than its 5 of 6 GiB, and 1.75 less than what a copy would be slowed to."""
+    sim = SimulatedOperator()
+    kind = instance_type(GPU_TYPE, {"spec.price": {"hourly": "0.36", "per": "GPU"}})
+    shares = {"computeShare": "0.5", "sharingMode": "MPS", "gpuMemory": "12800Mi"}
+    own, other = ({"model": model, "batch": 8, "factor": f} for model, f in (("rm2", "1.75"), ("other", "1.05")))
+    overrides = {f"spec.{name}": value for name, value in {**shares, "interference": [own, other]}.items()}
+    sim.add(node("g0", GPU_TYPE, gpus=1), kind, model_profile(overrides=overrides))
+    sim.add(service("rm2", {"spec.budget.hourly": "0.37", "spec.planner": "kairos", "spec.ownCopies": copies}))
+    await sim.converge()
+    sim.edit(PROFILE, lambda p: p["spec"].update(gpuMemory="3Gi"))
+    sim.edit(path_of(service("rm2")), lambda s: s["spec"]["template"]["spec"]["containers"][0].update(image=""))
+    await sim.converge()
+    assert f"what runs costs {paid} $/h" in sim.condition("WithinBudget")["message"]
+
+
 @pytest.mark.parametrize(("surplus", "staged"), [(144, 2), (72, 3), (0, 4)])
 def test_what_is_paid_beyond_the_price_of_today_is_not_spent_again(surplus: int, staged: int) -> None:
     price = MicroDollarsPerHour(72)

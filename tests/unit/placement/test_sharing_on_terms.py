@@ -93,7 +93,10 @@ def test_a_pod_with_terms_asks_for_all_of_the_compute_and_is_read_with_them() ->
         ({"compute": 57}, f"annotation {SHARING} beside hetserve.io/gpu-memory: 4096 and {COMPUTE}: 57: name the MiB"),
         ({"memory_mib": 0, "gpus": 2}, f"annotation {SHARING} beside hetserve.io/gpu-memory: 0 and {COMPUTE}: 100"),
         ({"annotations": {SHARING: ""}}, f"annotation {SHARING}: '' cannot be read"),
-        ({"annotations": {SHARING: "{}"}}, f"annotation {SHARING}: '{{}}' must have share, tolerance, factors"),
+        (
+            {"annotations": {SHARING: "{}"}},
+            f"annotation {SHARING}: missing 'share, tolerance, factors': must have share, tolerance, factors",
+        ),
     ],
 )
 def test_terms_that_cannot_be_are_refused_by_field_value_and_remedy(fields: Json, words: str) -> None:

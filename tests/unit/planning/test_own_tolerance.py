@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from hetserve.base.units import Millionths
+from hetserve.base.units import MicroDollarsPerHour, Millionths
 from hetserve.objects.gpu_sharing import ONE
 from hetserve.planning import Plan, Problem, TypeOption, build_problem, plan
 from hetserve.planning.flow.tolerance import KEPT, own_tolerances
+from hetserve.planning.formatting import money_text
 from hetserve.planning.registry import trial
 from hetserve.planning.tenancy import SharingRule
 from hetserve.planning.tolerances import with_tolerances
@@ -86,6 +87,21 @@ def test_a_wanted_instance_that_only_a_tolerance_finds_a_place_for_is_planned() 
     assert plan(wanted).feasible
     refused = plan(crowded(wanted, 300_000_000))
     assert (refused.reason, refused.message) == ("CapacityTooLow", "at least 1xt4 are wanted, none can be had")
+
+
+@pytest.mark.parametrize("short", [1, 30_000])
+@pytest.mark.parametrize("least", [0, 1])
+def test_a_budget_that_is_too_low_names_what_one_instance_costs_at_its_own_tolerance(short: int, least: int) -> None:
+    """At the installation's it costs 0.103 $/h: more than enough."""
+    problem = asked(8)
+    problem = replace(problem, types=(replace(problem.types[0], min_instances=least), problem.types[1]))
+    cost = plan(problem).cost
+    assert cost < problem.types[0].price
+    refused = plan(replace(problem, budget=MicroDollarsPerHour(cost - short)))
+    assert (refused.reason, refused.tolerances) == ("BudgetTooLow", ())
+    assert money_text(cost) in refused.message
+    assert money_text(problem.types[0].price) not in refused.message
+    assert plan(replace(problem, budget=cost)).feasible
 
 
 def crowded(problem: Problem, least: int | None) -> Problem:

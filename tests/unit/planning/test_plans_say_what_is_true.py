@@ -67,6 +67,18 @@ def test_greedy_takes_the_plan_that_it_finds_without_looking_at_the_budget_if_th
     assert not violations(given, made)
 
 
+@pytest.mark.parametrize("planner", ["flow", "ilp"])
+def test_the_least_cost_that_a_refusal_names_is_one_of_money_whatever_launching_weighs(planner: str) -> None:
+    """Launching weighs as much as an hour: running instances for 2 $/h are preferred to new ones for 1.6 $/h."""
+    types = (option("old", "1", line(50), running=2), option("new", "0.8", line(50), launch_time=Seconds(3600)))
+    given = min_cost(types, 25, budget="1.5", slo_ms=400, launch_weight=1 / 3600)
+    assert counts(plan(dataclasses.replace(given, budget=None), planner)) == {"old": 2}
+    assert counts(plan(dataclasses.replace(given, budget=MicroDollarsPerHour(1_600_000)), planner)) == {"new": 2}
+    refused = plan(given, planner)
+    assert refused.reason == Reason.BUDGET_TOO_LOW
+    assert "1.6 $/h (2xnew)" in refused.message
+
+
 def test_a_refusal_of_greedy_is_the_heuristics_word_and_names_the_plan_that_there_is() -> None:
     types = (option("old", "0.2", line(100), running=2), option("new", "0.1", line(1000 / 14)))
     given = min_cost(types, 40, budget="0.5")

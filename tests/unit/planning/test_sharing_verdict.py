@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from hetserve.api.conditions import Reason
-from hetserve.base.units import Millionths
+from hetserve.base.units import Millionths, Seconds
+from hetserve.objects.gpu_sharing import SharingTerms
 from hetserve.planning import (
     ClusterFacts,
     Plan,
@@ -131,6 +132,42 @@ def test_an_slo_that_only_gpus_of_their_own_keep_is_refused_with_that_plan() -> 
     remedy = "with a GPU for each instance there is a plan (2xv100, 12.224 $/h): set spec.sharing to Exclusive"
     assert made.message.endswith(remedy)
     assert made.verdict.endswith(remedy)
+
+
+@pytest.mark.parametrize("planner", ["flow", "ilp", "greedy", "homogeneous", "exhaustive", "kairos", "kairos-plus"])
+def test_an_slo_that_the_slow_down_alone_breaks_names_it_and_what_would_keep_it(planner: str) -> None:
+    """22 ms are 1.1 times 20: a sigma below that leaves time to wait."""
+    problem = most(planner) if planner.startswith("kairos") else asked(planner=planner, budget={"hourly": "20"})
+    made = plan(dataclasses.replace(problem, slo=dataclasses.replace(problem.slo, latency=Seconds(0.022))))
+    assert made.reason == Reason.NO_TYPE_MEETS_SLO
+    assert "at batch 1 is over the SLO of 22 ms, 20 ms alone (sharing.maxSlowdown is 1.25)" in made.message
+    assert "t4: 50 ms" in made.message
+    assert "40 ms alone" not in made.message, "alone it misses the SLO, too"
+    assert "lower sharing.maxSlowdown below 1.1" in made.message
+    assert "set spec.sharing to Exclusive" in made.message.split("with a GPU for each")[0]
+
+
+@pytest.mark.parametrize("planner", ["ilp", "kairos"])
+def test_a_wanted_type_that_the_slow_down_alone_keeps_from_the_slo_says_so(planner: str) -> None:
+    problem = dataclasses.replace(most(planner) if planner == "kairos" else asked(), base="t4")
+    types = tuple(dataclasses.replace(o, min_instances=int(o.name == "t4")) for o in problem.types)
+    slo = dataclasses.replace(problem.slo, latency=Seconds(0.045))
+    made = plan(dataclasses.replace(problem, types=types, slo=slo))
+    assert made.reason == Reason.NO_TYPE_MEETS_SLO
+    remedies = "; lower sharing.maxSlowdown below 1.12 or set spec.sharing to Exclusive"
+    assert f"is over the SLO of 45 ms, 40 ms alone (sharing.maxSlowdown is 1.25){remedies}" in made.message
+
+
+def test_a_slow_down_that_is_recorded_is_not_called_the_installations() -> None:
+    types = [instance_type("t4", "0.024", per="GiB", gpu=_gpu("t4"))]
+    profiles = [model_profile("m", "t4", gpuMemory="3Gi", latency=_latency("t4"))]
+    terms = SharingTerms(Millionths(500_000), Millionths(2_000_000))
+    rule = SharingRule(recorded={"t4": terms})
+    built = build_problem(inference_service(slo={"latency": "45ms"}), types, profiles, sharing=rule)
+    assert isinstance(built, Problem)
+    message = plan(built, "kairos").message
+    assert "40 ms alone (its recorded slow-down is 2); set spec.sharing to Exclusive" in message
+    assert "lower sharing" not in message
 
 
 def test_a_plan_that_neither_side_has_says_no_more_of_sharing() -> None:

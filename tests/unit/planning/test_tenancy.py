@@ -192,6 +192,20 @@ def test_an_instance_takes_its_part_of_a_gpu_and_pays_for_it(name: str) -> None:
     assert (option.price, option.demand, option.gpu) == (offer.price, offer.demand, offer.gpu)
 
 
+@pytest.mark.parametrize(
+    ("own", "copies", "price"),
+    [("1.7", "Apart", 102_858), ("1.7", "Allowed", 336_000), ("1.05", "Allowed", 102_858), ("1.9", "Apart", 102_858)],
+)
+def test_what_it_does_to_copies_of_itself_is_paid_where_they_may_share(own: str, copies: str, price: int) -> None:
+    """A half of 1.75 is 0.29 of 0.36 $/h; 0.7 of 0.75 is 0.94."""
+    spec = measured("0.5", "1.05")
+    spec["interference"].append({"model": "m", "batch": 8, "factor": own})
+    service, kind = inference_service(ownCopies=copies), instance_type("t", **BY_SHARE)
+    problem = build_problem(service, [kind], [model_profile("m", "t", latency=TABLE, **spec)])
+    assert isinstance(problem, Problem)
+    assert problem.types[0].price == price
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_service_is_planned_as_slow_as_sharing_may_make_it(name: str) -> None:
     case = CASES[name]

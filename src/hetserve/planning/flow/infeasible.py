@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Final
 
@@ -14,7 +15,7 @@ from hetserve.planning.flow.programs.program import CEILING, least_cost, least_l
 from hetserve.planning.formatting import batches_text, latency_text, money_text, qps_text, total_text
 from hetserve.planning.plan import Plan, infeasible, summary
 from hetserve.planning.problem import Problem, TypeOption
-from hetserve.planning.slo import misses_text
+from hetserve.planning.slo import misses_text, sharing_remedies
 
 NAME: Final = "flow"
 _OFTEN: Final = 0.5
@@ -78,7 +79,8 @@ def _remedies(problem: Problem) -> str:
     """What helps types that are too slow, and those whose profile ends below the largest batch."""
     largest = max(problem.mix.batches)
     ends = [option.profile.max_batch is not None and option.profile.max_batch < largest for option in problem.types]
-    slow = [] if all(ends) else ["raise spec.slo.latency", "lower spec.slo.percentile"]
+    shared = sharing_remedies(problem, problem.slo.percentile)
+    slow = [] if all(ends) else [*shared, "raise spec.slo.latency", "lower spec.slo.percentile"]
     short = ["profile larger batches (maxBatch, or the table, of a ModelProfile)"] if any(ends) else []
     return f"{', '.join(slow + short)} or add a {'faster type' if slow else 'type that serves them'}"
 
@@ -89,15 +91,18 @@ def _few_enough(table: ClassTable, late: Floats) -> bool:
 
 
 def too_little(table: ClassTable, load: float | None, budget: int | None) -> Plan:
-    """Infeasible: limits or the budget allow no mix that serves the load (None: any load)."""
+    """Infeasible: limits or the budget allow no mix that serves the load (None: any load).
+
+    The cost that it names is one below which no plan is: of money alone, by a table that no mix beats.
+    """
     problem = table.problem
     whole = load is None or not problem.load
     wanted = "serve the whole mix within the SLO" if whole else f"carry {qps_text(load or 0)}"
     least = load or table.trickle
-    cheapest = least_cost(table, CEILING, least, budget=None)
+    cheapest = least_cost(table.upper.without_launches, CEILING, least)
     if cheapest is None:
         return infeasible(problem, NAME, Reason.CAPACITY_TOO_LOW, _beyond_limits(table, wanted, least, whole))
-    cost = table.cost(cheapest.counts)
+    cost = min(table.cost(cheapest.counts), math.ceil(cheapest.objective_bound))
     most = "" if whole else _most(table, budget)
     total = f" with {total_text(problem.least_total, None)}" if problem.least_total else ""
     message = (

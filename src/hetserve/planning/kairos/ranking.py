@@ -29,7 +29,7 @@ from hetserve.planning.plan import (
 )
 from hetserve.planning.problem import Problem, TypeOption
 from hetserve.planning.rates import Rates, derive_rates, throughput
-from hetserve.planning.slo import no_type_meets_slo, serves_whole_mix, slo_miss, slo_refusals
+from hetserve.planning.slo import no_type_meets_slo, remedies_text, serves_whole_mix, slo_miss, slo_refusals
 
 MOST_BOUGHT: Final = 10_000_000
 """Most instances of one type; bounds the ranking's memory."""
@@ -211,7 +211,8 @@ def _overridden(problem: Problem, name: str, capable: list[TypeOption], budget: 
         message = f"base {name} is none of the service's instance types; there are: {_names(problem.types)}"
         return refuse(Reason.INSTANCE_TYPE_NOT_FOUND, message)
     if option not in capable:
-        message = f"{name} cannot be the base: {slo_miss(option, problem, None)}; types that can: {_names(capable)}"
+        miss = f"{slo_miss(option, problem, None)}{remedies_text(problem, None, only=name)}"
+        message = f"{name} cannot be the base: {miss}; types that can: {_names(capable)}"
         return refuse(Reason.NO_TYPE_MEETS_SLO, message)
     if option.max_instances == 0:
         return refuse(Reason.CAPACITY_TOO_LOW, f"no instance can be had of {name}, the base that was asked for")

@@ -38,7 +38,7 @@ from hetserve.planning.mincost.model import (
 )
 from hetserve.planning.plan import Evaluator, NextStep, Plan, RankedConfiguration, StepSearch, infeasible, summary
 from hetserve.planning.problem import Problem, TypeRefusal
-from hetserve.planning.slo import no_type_meets_slo, slo_refusals
+from hetserve.planning.slo import no_type_meets_slo, remedies_text, slo_refusals
 
 NAME: Final = "ilp"
 
@@ -63,7 +63,7 @@ def plan_ilp(
         return _most_for_the_budget(search)
     best = search.least_cost()
     if best is None:
-        free = LeastCostSearch(model.without_budget, search.chain)
+        free = LeastCostSearch(model.without_budget.without_launches, search.chain)
         return too_little(model, free.most_load(), search.most_load(), free.least_cost())
     carries = None
     if problem.budget is not None:
@@ -85,7 +85,8 @@ def model_of(problem: Problem, planner: str) -> CostModel | Plan:
     for option in problem.types:
         if option.min_instances and option not in model.types:
             miss = next(refusal.reason for refusal in unusable(model) if refusal.subject == option.name)
-            message = f"at least {option.min_instances} of {option.name} are wanted, but {miss}"
+            remedies = remedies_text(problem, problem.slo.percentile, only=option.name)
+            message = f"at least {option.min_instances} of {option.name} are wanted, but {miss}{remedies}"
             return refused(model, Reason.NO_TYPE_MEETS_SLO, message)
     return model
 

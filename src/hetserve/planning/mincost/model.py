@@ -69,6 +69,11 @@ class CostModel:
     def without_budget(self) -> CostModel:
         return replace(self, problem=replace(self.problem, budget=None))
 
+    @property
+    def without_launches(self) -> CostModel:
+        """The same model, where launching weighs nothing: of money alone."""
+        return replace(self, launch=(0,) * len(self.types))
+
     def witness(self) -> tuple[int, ...] | None:
         """Values of one type alone that carry the load: the program is feasible."""
         return next((self.values(self.choice(counts)) for counts in self.single_type()), None)
