@@ -17,7 +17,7 @@ from hetserve.base.units import Millionths
 from hetserve.base.yaml_loader import contents
 from hetserve.planning.offers import namespace_of
 from hetserve.planning.tenancy import SharingRule
-from hetserve_services.facts import Key, ServiceFacts, facts_of
+from hetserve_services.facts import Key, ServiceFacts, facts_of, planned_gpus
 
 _MOST = 4 << 20  # bytes
 
@@ -65,7 +65,8 @@ def services_of(paths: Sequence[str], slowdown: Millionths) -> list[tuple[Infere
 def _facts(service: InferenceService, found: Manifests, slowdown: Millionths) -> ServiceFacts:
     here = [one for one in found.profiles if namespace_of(one) == namespace_of(service)]
     types = {str(one.metadata.name): one for one in found.types}
-    return facts_of(service, here, types, SharingRule(slowdown))
+    planned = planned_gpus(service.model_dump(mode="json", by_alias=True, exclude_none=True))
+    return facts_of(service, here, types, SharingRule(slowdown), planned)
 
 
 def read_instances(path: Path, services: Sequence[Key]) -> list[tuple[Key, InstanceEntry]]:

@@ -20,6 +20,7 @@ from hetserve_shell.http.limits import HttpError
 
 LEADER: Final = "hetserve_router_leader"
 RATIO: Final = "hetserve_profile_ratio"
+EXPECTED: Final = "hetserve_expected_slowdown"
 REFUSING: Final = "hetserve_router_refusing_instances"
 _OF_SERVICE: Final = ("namespace", "service")
 
@@ -49,6 +50,11 @@ class RouterCollector(ServingCollector):
                 "Median of the times that instances took for queries over the profile's.",
                 labels=(*_OF_SERVICE, "instance_type"),
             ),
+            GaugeMetricFamily(
+                EXPECTED,
+                "Times the profile's that instances are expected to take at most: 1 where they share no GPU.",
+                labels=(*_OF_SERVICE, "instance_type"),
+            ),
             GaugeMetricFamily(REFUSING, "Ready instances that get no query, since they fail.", labels=_OF_SERVICE),
         ]
 
@@ -58,6 +64,7 @@ class RouterCollector(ServingCollector):
             families[REFUSING].add_metric(key, len(service.refusing()))
             for kind, ratio in service.ratios.items():
                 families[RATIO].add_metric((*key, kind), ratio)
+                families[EXPECTED].add_metric((*key, kind), service.spec.facts.slowdowns.get(kind, 1.0))
 
 
 def observed_routes(front: Front) -> dict[bytes, Handler]:

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from hetserve.objects.gpu_sharing import ONE
 from hetserve_router.access_log import AccessLog
 from hetserve_router.front import Front
 from hetserve_router.instances import InstanceAddress
@@ -89,8 +88,7 @@ class Router:
             if key in self.services:
                 self.services[key].revise(spec)
             else:
-                slowdown = self.settings.max_slowdown / ONE
-                self.services[key] = ServedService(spec, slowdown, limits, self.instances, self.front.access_log)
+                self.services[key] = ServedService(spec, limits, self.instances, self.front.access_log)
                 self._figures[key] = self.services[key].figures
 
     def stand(self, instances: Mapping[Key, list[InstanceAddress]], draining: Iterable[str] = ()) -> None:

@@ -71,8 +71,7 @@ class ServedSpec:
     def latencies(self) -> dict[str, LatencyProfile]:
         return {kind: profile_from_spec(profile.spec) for kind, profile in self.facts.profiles.items()}
 
-    def service(self, slowdown: float) -> Service:
-        """slowdown: expected of instances that share GPUs."""
+    def service(self) -> Service:
         facts = self.facts
         return routed_service(
             facts.title,
@@ -80,7 +79,7 @@ class ServedSpec:
             facts.slo,
             facts.mix.batches,
             make_policy(self.dispatch.policy),
-            expected=dict.fromkeys(facts.shares, slowdown),
+            expected=facts.slowdowns,
         )
 
 
@@ -90,7 +89,6 @@ class ServedService:
     def __init__(
         self,
         spec: ServedSpec,
-        slowdown: float,
         limits: ServiceLimits,
         table: InstanceFigures,
         access_log: AccessLog | None = None,
@@ -98,10 +96,10 @@ class ServedService:
         self.spec, self.limits, self.access_log = spec, limits, access_log or AccessLog("none")
         self.now: Callable[[], float] = time.monotonic
         self.later: Later = _of_the_loop
-        self._slowdown, self._profiles = slowdown, spec.latencies()
+        self._profiles = spec.latencies()
         self.ratios: dict[str, float] = {}
         """By type, the median of observed times over the profile's."""
-        self.core = ServiceRouter(spec.service(slowdown), spec.queue)
+        self.core = ServiceRouter(spec.service(), spec.queue)
         facts = spec.facts
         self.figures = ServiceFigures(
             facts.key, facts.model, facts.slo, contract.batch_bounds(threshold_batches(facts))
@@ -287,7 +285,7 @@ class ServedService:
         if self.figures.slo != spec.facts.slo:
             self.figures.slo, self.figures.latencies = spec.facts.slo, contract.latency_bounds(spec.facts.slo)
             self._table.forget_durations(self.key)
-        self._perform(self.core.revise(spec.service(self._slowdown), spec.queue, self.now()))
+        self._perform(self.core.revise(spec.service(), spec.queue, self.now()))
 
     def refusing(self) -> dict[str, str]:
         """Ready instances that get no query, by name, and why."""
@@ -303,7 +301,7 @@ class ServedService:
             if kind in facts.profiles:
                 types.setdefault(kind, {})[batch] = [round(each, 6) for each in seconds]
         found = [
-            {"profile": _manifest(facts.profiles[kind]), "isShared": kind in facts.shares, "times": times}
+            {"profile": _manifest(facts.profiles[kind]), "isShared": kind in facts.slowdowns, "times": times}
             for kind, times in sorted(types.items())
         ]
         return {"namespace": facts.namespace, "service": facts.name, "types": found}

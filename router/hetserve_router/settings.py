@@ -34,8 +34,8 @@ class RouterSettings(SettingsModel):
 
     port: of queries. probe_port: of health and metrics. body: bytes of one query; bodies: of all. connections: of
     clients. uploading, unread, idle: what clients may take [s]. max_slowdown: what policies expect of instances that
-    share GPUs. namespaces: those whose services are served; `*`: all but other_namespaces, which other routers serve.
-    access_log: the queries of which a line is written.
+    share GPUs on types that no recorded plan has. namespaces: those whose services are served; `*`: all but
+    other_namespaces, which other routers serve. access_log: the queries of which a line is written.
     """
 
     host: str = "127.0.0.1"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
@@ -17,7 +18,7 @@ from hetserve.base.units import Millionths
 from hetserve.planning.offers import namespace_of
 from hetserve.planning.tenancy import SharingRule
 from hetserve.reconcile.cluster.observed import Broken, error_of, read_input
-from hetserve_services.facts import Key, ServiceFacts, facts_of
+from hetserve_services.facts import Key, PlannedGpus, ServiceFacts, facts_of, planned_gpus
 from hetserve_shell.kube.client import ApiServer
 from hetserve_shell.kube.informer import Reflector
 from hetserve_shell.kube.store import Store
@@ -26,18 +27,27 @@ BY_MODEL: Final = "model"
 """Index of profiles: namespace and model."""
 
 Kind = TypeVar("Kind", bound=BaseModel)
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredService:
+    """A service without its status, but for what the plan in force says of GPUs."""
+
+    service: InferenceService
+    planned: PlannedGpus | None
 
 
 class ServiceDiscovery:
     """Stores of services and of what they are planned from, and the reflectors that fill them; subclasses add pods.
 
-    matters: the services that matter. slowdown: sigma, the most that sharing may slow instances by. redeclared: what is
-    declared has changed since it was cleared; moved: pods have.
+    matters: the services that matter. slowdown: sigma, of types that a recorded plan does not
+    have. redeclared: what is declared has changed since it was cleared; moved: pods have.
     """
 
     def __init__(self, api: ApiServer, matters: Container[Key], slowdown: Millionths) -> None:
         self._matters = matters
-        self.services: Store[InferenceService | Broken] = _kind(InferenceService)
+        self.services: Store[DeclaredService | Broken] = Store(_declared, _why_broken)
         self.profiles: Store[ModelProfile | Broken] = _kind(ModelProfile, {BY_MODEL: _model_of})
         self.types: Store[InstanceType | Broken] = _kind(InstanceType)
         self.redeclared, self.moved = asyncio.Event(), asyncio.Event()
@@ -57,11 +67,12 @@ class ServiceDiscovery:
 
     def declared(self) -> Iterator[tuple[InferenceService, ServiceFacts]]:
         """The services that matter as they are declared, with the profiles of their models."""
-        types = {str(found.metadata.name): found for found in _good(self.types)}
-        for service in _good(self.services):
+        types = {str(one.metadata.name): one for one in _good(self.types)}
+        for found in _good(self.services):
+            service = found.service
             if (namespace_of(service), str(service.metadata.name)) in self._matters:
                 of_model = _good(self.profiles.by(BY_MODEL, (namespace_of(service), service.spec.model.name)))
-                yield service, facts_of(service, of_model, types, self._rule)
+                yield service, facts_of(service, of_model, types, self._rule, found.planned)
 
 
 def _kind(
@@ -70,9 +81,18 @@ def _kind(
     return Store(partial(read_input, model), error_of, index)
 
 
+def _declared(raw: dict[str, Any]) -> DeclaredService | Broken:
+    found = read_input(InferenceService, raw)
+    return found if isinstance(found, Broken) else DeclaredService(found, planned_gpus(raw))
+
+
+def _why_broken(found: DeclaredService | Broken) -> str | None:
+    return found.error if isinstance(found, Broken) else None
+
+
 def _model_of(profile: ModelProfile | Broken) -> Hashable | None:
     return None if isinstance(profile, Broken) else (namespace_of(profile), profile.spec.model)
 
 
-def _good(found: Iterable[Kind | Broken]) -> list[Kind]:
+def _good(found: Iterable[Found | Broken]) -> list[Found]:
     return [one for one in found if not isinstance(one, Broken)]

@@ -139,7 +139,7 @@ class ServedServiceMachine(RuleBasedStateMachine):
         self.time, self.timers = 100.0, list[Timer]()
         self.clients, self.upstreams = list[Client](), list[FakeUpstream]()
         self.policy = policy
-        self.service = ServedService(spec_of(policy=policy, maxQueue=3), 1.0, LIMITS, InstanceFigures())
+        self.service = ServedService(spec_of(policy=policy, maxQueue=3), LIMITS, InstanceFigures())
         self.service.now = lambda: self.time
         self.service.later = cast("Any", self._later)
         self.askers = list[Client]()

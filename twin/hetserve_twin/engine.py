@@ -89,7 +89,6 @@ class LoadTwin:
     """Plays loads by seconds that the caller names; reads no clock.
 
     policy: of services that declare no dispatch. speed: of the traces. timeout: a client's patience [s].
-    slowdown: expected of sharing.
     """
 
     _loads: Mapping[Key, TracedLoad]
@@ -97,7 +96,6 @@ class LoadTwin:
     speed: float = 1.0
     seed: int = 0
     timeout: Seconds = Seconds(15.0)
-    slowdown: float = 1.75
     services: dict[Key, ServiceFigures] = field(default_factory=dict, init=False)
     instances: InstanceFigures = field(default_factory=InstanceFigures, init=False)
     devices: DeviceUse = field(default_factory=DeviceUse, init=False)
@@ -164,7 +162,7 @@ class LoadTwin:
 
     def _revise(self) -> None:
         known = {key: (one.facts, one.system, one.truth) for key, one in self._played.items()}
-        services = shared_services(known, self.policy, self.slowdown)
+        services = shared_services(known, self.policy)
         if self._run is None:
             self._run = Session(services)
             self._run.until(self.now)

@@ -60,7 +60,8 @@ class TwinSettings(SettingsModel):
 
     probe_authorization: who gets /metrics. speed: seconds of a trace in a second. latency_factor: real service times /
     those of the profiles; one for all types (`*`) or by type. slice: how much is played at once. timeout: when a client
-    gives up a query that waits. max_slowdown: what the dispatch policy expects of instances that share GPUs.
+    gives up a query that waits. max_slowdown: what policies expect of instances that share GPUs on types that no
+    recorded plan has.
     """
 
     host: str = "127.0.0.1"

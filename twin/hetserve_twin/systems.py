@@ -58,13 +58,8 @@ class Truth:
         return DenseLatency(real.batches, means, real.probabilities, real.ratios)
 
 
-def shared_services(
-    known: Mapping[Key, tuple[ServiceFacts, System, Truth]], policy: str, slowdown: float
-) -> list[Service]:
-    """The services of a joint run, in this order. policy: of services that declare none.
-
-    slowdown: expected of instances that share GPUs.
-    """
+def shared_services(known: Mapping[Key, tuple[ServiceFacts, System, Truth]], policy: str) -> list[Service]:
+    """The services of a joint run, in this order. policy: of services that declare none."""
     neighbours = {
         key: Neighbour(facts.title, facts.namespace, facts.model, facts.mix.largest)
         for key, (facts, _, _) in known.items()
@@ -78,7 +73,7 @@ def shared_services(
                 kind: compute_use(compute_share(profile.spec), neighbours[key], neighbours.values())
                 for kind, profile in truth.uses.items()
             },
-            {kind: slowdown for kind in truth.profiles if kind in facts.shares},
+            {kind: most for kind, most in facts.slowdowns.items() if kind in truth.profiles},
         )
         for key, (facts, system, truth) in known.items()
     ]

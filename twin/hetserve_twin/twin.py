@@ -14,7 +14,6 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from hetserve.base.units import MiB, Millionths, Seconds
 from hetserve.demand import contract
-from hetserve.objects.gpu_sharing import ONE
 from hetserve.reconcile.cluster.observed import NodeFact, PodFact, node_fact, pod_fact
 from hetserve_services.discovery import ServiceDiscovery
 from hetserve_services.exposition import Families, ServingCollector, metrics_text
@@ -132,8 +131,7 @@ class Twin:
     ) -> None:
         self.settings = settings
         self._check = check_of(settings.probe_authorization, review_api or api)
-        given = settings.policy, settings.speed, settings.seed, Seconds(settings.timeout), settings.max_slowdown / ONE
-        self.engine = LoadTwin(loads, *given)
+        self.engine = LoadTwin(loads, settings.policy, settings.speed, settings.seed, Seconds(settings.timeout))
         self.cluster = Cluster(api, loads.keys(), settings.max_slowdown)
         self.address: tuple[str, int] | None = None
         self.playing = asyncio.Event()

@@ -23,6 +23,7 @@ from hetserve_router.settings import RouterSettings
 from http_clients import plain_client
 from leases import released_lease
 from router_scene import HOST, Instance, until
+from sharing_scene import terms
 from testing import builders
 from testing.cluster import serving_pod
 from testing.kit.apiserver import FakeApiServer
@@ -102,6 +103,26 @@ async def test_pods_of_our_deployments_are_asked_and_those_that_end_finish_what_
 async def test_another_routers_namespace_is_not_seen() -> None:
     async with seen(api_server(), "default") as cluster:
         assert not list(cluster.specs())
+
+
+async def test_a_plan_that_tolerates_more_is_followed_and_no_other_status_is() -> None:
+    api = api_server()
+    entry = {"instanceType": TYPE, "count": 1, "sharing": "Shared", "gpuCompute": 100, "gpuSharing": terms("0.5")}
+    plan = {"counts": [entry], "summary": f"1x{TYPE}", "hourlyCost": "0.5", "qps": "1", "planner": "p", "inputs": "i"}
+    async with seen(api) as cluster:
+        for status, slowdowns, is_told in (
+            ({"plan": plan}, {TYPE: 1.75}, True),
+            ({"plan": {**plan, "qps": "2"}, "observedGeneration": 2}, {TYPE: 1.75}, False),
+            ({"plan": {**plan, "counts": [{**entry, "count": 2}], "summary": f"2x{TYPE}"}}, {TYPE: 1.75}, False),
+            ({"plan": {**plan, "counts": [{**entry, "gpuSharing": terms("0.5", "3.84")}]}}, {TYPE: 3.84}, True),
+            ({}, {}, True),
+        ):
+            cluster.redeclared.clear()
+            api.put(SERVICE_PATH, {**api.objects[SERVICE_PATH], "status": status})
+            version = int(api.objects[SERVICE_PATH]["metadata"]["resourceVersion"])
+            await until(lambda at=version: any(known[0] == at for known in cluster.services._known.values()))  # type: ignore[misc]
+            assert [spec.facts.slowdowns for spec in cluster.specs()] == [slowdowns]
+            assert cluster.redeclared.is_set() == is_told
 
 
 async def test_owners_that_cannot_be_read_are_asked_for_again() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -100,7 +101,20 @@ async def test_the_ratio_is_that_of_the_profile() -> None:
         for _ in range(3):
             core.observed.add("g4dn.xlarge", 8, 2 * spec_of().latencies()["g4dn.xlarge"].mean(8))  # type: ignore[operator]
         labels = 'instance_type="g4dn.xlarge",namespace="default",service="rm2"'
-        assert f"hetserve_profile_ratio{{{labels}}} 2.0" in await scene.metrics()
+        text = await scene.metrics()
+        assert f"hetserve_profile_ratio{{{labels}}} 2.0" in text
+        assert f"hetserve_expected_slowdown{{{labels}}} 1.0" in text
+
+
+async def test_what_plans_count_with_on_shared_gpus_is_shown_beside_the_ratio() -> None:
+    async with routing("a") as scene:
+        alone = spec_of()
+        scene.router.declare([replace(alone, facts=replace(alone.facts, slowdowns={"g4dn.xlarge": 1.75}))])
+        await served(scene, 8)
+        (line,) = await lines_of(scene, "/times")
+        assert line["types"][0]["isShared"]
+        labels = 'instance_type="g4dn.xlarge",namespace="default",service="rm2"'
+        assert f"hetserve_expected_slowdown{{{labels}}} 1.75" in await scene.metrics()
 
 
 async def test_who_refuses_is_counted_and_named_with_the_reason_until_it_is_ready() -> None:
