@@ -241,6 +241,11 @@ class PlanStatus(ApiModel):
         "of scaling down after that",
         json_schema_extra={"format": "date-time"},
     )
+    max_slowdown: str | None = Field(
+        default=None,
+        max_length=32,
+        description="sharing.maxSlowdown when the plan was made; absent: what its types tolerate, or none shares a GPU",
+    )
     tried: bool | None = Field(
         default=None, description="whether a simulation has tried the plan; absent: its planner tries nothing"
     )

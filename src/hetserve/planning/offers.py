@@ -223,7 +223,7 @@ def alone(offer: Offer) -> Offer:
     """The same type if each instance had its GPU alone, and paid it whole; an offer that cannot share, as it is."""
     if not offer.shares:
         return replace(offer, own=None)
-    gpu = exclusive(offer.type, "for comparison")
+    gpu = exclusive(offer.type, "")
     demand = replace(offer.demand, gpu_memory=gpu.memory, gpus=gpu.apart)
     return replace(offer, price=instance_price(offer.type, gpu.memory), demand=demand, gpu=gpu, own=None)
 

@@ -61,6 +61,10 @@ def _written(path: Path, documents: list[Any]) -> str:
     return str(path)
 
 
+def _read(path: str) -> list[Any]:
+    return list(yaml.safe_load_all(Path(path).read_text()))
+
+
 TIGHT = ("--max-slowdown", "1.25")
 SHARED = {"tenancy": "Shared", "gpuMemoryMiB": 4096, "gpuCompute": 100, "slowdown": "1.25"}
 
@@ -78,7 +82,7 @@ def answer(services: str, nodes: str, *arguments: str, code: int = 0) -> Any:
 
 def _measured(services: str, path: Path, *, share: str = "0.4", factor: str = "1.04", **spec: Any) -> str:
     """With shares and factors toward each other; spec: of the services."""
-    manifests = list(yaml.safe_load_all(Path(services).read_text()))
+    manifests = _read(services)
     for manifest in manifests:
         if manifest["kind"] == "ModelProfile":
             other = {"one": "two", "two": "one"}[manifest["spec"]["model"]]
@@ -204,6 +208,38 @@ def test_a_table_says_what_is_alone_and_who_is_where(files: tuple[str, str], tmp
     assert "within the greatest slow-down of 1.25" in shown
     assert "one, two" in shown
     assert "2 GPUs for 4 instances, exclusive 4" in shown
+
+
+@pytest.mark.parametrize(
+    ("planner", "wish", "exclusive"),
+    [
+        ("ilp", {"budget": {"hourly": "0.2"}}, 4),
+        ("flow", {"objective": "MaxThroughput", "budget": {"hourly": "0.4"}}, 6),
+        ("kairos", {"objective": "MaxThroughput", "budget": {"hourly": "0.4"}}, 7),
+    ],
+)
+def test_whole_gpus_are_counted_for_what_the_plan_carries_whatever_they_cost(
+    files: tuple[str, str], tmp_path: Path, planner: str, wish: dict[str, Any], exclusive: int
+) -> None:
+    """0.4 $/h buy each service four shared instances, or one whole GPU that carries less; 0.2 $/h buy none."""
+    services = _measured(files[0], tmp_path / "measured.yaml", planner=planner, **wish)
+    asked = (services, "--together", "--nodes", files[1], "--queries", "2000", "--max-slowdown", "1.5")
+    found = json.loads(run(*asked, "-o", "json").stdout)["items"]
+    assert sum(one["exclusiveGPUs"] for one in found) == exclusive
+    assert f"exclusive {exclusive}\n" in run(*asked).stdout
+
+
+def test_where_whole_gpus_carry_no_plan_the_reason_is_said(files: tuple[str, str], tmp_path: Path) -> None:
+    """Four that share are slowed by 1 %, and four whole GPUs do not hold Kairos's bound of them in simulation."""
+    fields: dict[str, Any] = {"planner": "kairos", "objective": "MaxThroughput", "budget": {"hourly": "0.4"}}
+    fields["slo"] = {"latency": "70ms", "percentile": "98"}
+    services = _measured(files[0], tmp_path / "measured.yaml", share="0.01", factor="1", **fields)
+    few = [m | {"spec": m["spec"] | {"maxInstances": 4}} if m["kind"] == "InstanceType" else m for m in _read(services)]
+    limited = _written(tmp_path / "limited.yaml", few)
+    asked = (limited, "--together", "--nodes", files[1], "--queries", "2000", "--max-slowdown", "1.01")
+    shown = " ".join(run(*asked).stdout.split())
+    assert "exclusive none: default/one: no mix tried keeps 70 ms for 98 % of the queries" in shown
+    assert "no time to wait; and 1 more" in shown
 
 
 @pytest.mark.parametrize(

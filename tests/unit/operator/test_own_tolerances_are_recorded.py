@@ -16,6 +16,15 @@ from testing.scenes import GPU_TYPE, node
 TYPE = f"/apis/hetserve.io/v1alpha1/instancetypes/{GPU_TYPE}"
 
 
+def add_another_type(sim: SimulatedOperator, hourly: str) -> None:
+    """Three GPUs like the others, at a price per GiB."""
+    other = per_gib(hourly)
+    other["metadata"]["name"] = other["spec"]["nodeSelector"]["node.kubernetes.io/instance-type"] = "other.type"
+    profile = model_profile("rm2-other", {"spec.instanceType": "other.type", "spec.gpuMemory": "6Gi"})
+    profile["spec"] |= share_of("0.5")
+    sim.add(other, profile, *(node(f"o{i}", "other.type", gpus=1) for i in range(3)))
+
+
 async def converged(qps: float, wish: dict[str, Any] | None = None) -> SimulatedOperator:
     sim = fixed_load(qps, wish)
     await sim.converge()
@@ -43,6 +52,36 @@ async def test_what_is_recorded_stays_while_nothing_that_is_declared_changes() -
     sim.add(*(node(f"h{i}", GPU_TYPE, gpus=1) for i in range(4)))
     await sim.converge()
     assert (pods(sim), sim.service()["status"]["plan"]) == (there, plan)
+
+
+@pytest.mark.parametrize("sigma", [1_000_000, 1_250_000, 2_150_000, 3_000_000])
+async def test_another_sigma_restarts_nothing_beside_a_type_without_instances(sigma: int) -> None:
+    """Within 500 ms one tolerates 2.15; the other type was planned at the sigma of then."""
+    sim = fixed_load(1.0, {"spec.slo.latency": "500ms"})
+    add_another_type(sim, "0.05")
+    await sim.converge()
+    there, plan = pods(sim), sim.service()["status"]["plan"]
+    assert (len(there), tolerance(sim), plan["maxSlowdown"]) == (1, 2.15, "1.75")
+    sim.settings = sim.settings.__class__(max_slowdown=sigma)  # type: ignore[arg-type]
+    sim.restart()
+    await sim.converge()
+    assert (pods(sim), sim.service()["status"]["plan"]) == (there, plan)
+
+
+async def test_a_record_of_before_without_its_sigma_stays_while_sigma_does() -> None:
+    sim = fixed_load(1.0)
+    add_another_type(sim, "0.05")
+    await sim.converge()
+    sim.edit(SERVICE, lambda s: s["status"]["plan"].pop("maxSlowdown"))
+    there, plan = pods(sim), sim.service()["status"]["plan"]
+    sim.restart()
+    await sim.converge()
+    assert (pods(sim), sim.service()["status"]["plan"]) == (there, plan)
+
+
+async def test_a_plan_whose_types_tolerate_sigma_does_not_repeat_it() -> None:
+    sim = await converged(20.0)
+    assert "maxSlowdown" not in sim.service()["status"]["plan"]
 
 
 async def test_a_load_that_several_instances_carry_has_the_installations_tolerance() -> None:
@@ -123,11 +162,7 @@ async def test_the_verdict_says_what_the_instance_has_where_less_load_lets_it_to
 @pytest.mark.parametrize("qps", [1.0, 3.0], ids=["the load stays", "the load is more than it carries"])
 async def test_what_is_kept_though_another_type_became_cheaper_keeps_a_tolerance_that_carries(qps: float) -> None:
     sim = fixed_load(1.0)
-    other = per_gib("0.025")
-    other["metadata"]["name"] = other["spec"]["nodeSelector"]["node.kubernetes.io/instance-type"] = "other.type"
-    profile = model_profile("rm2-other", {"spec.instanceType": "other.type", "spec.gpuMemory": "6Gi"})
-    profile["spec"] |= share_of("0.5")
-    sim.add(other, profile, *(node(f"o{i}", "other.type", gpus=1) for i in range(3)))
+    add_another_type(sim, "0.025")
     await sim.converge()
     there, recorded = pods(sim), counts(sim)
     sim.edit(TYPE.replace(GPU_TYPE, "other.type"), lambda t: t["spec"]["price"].update(hourly="0.0235"))
@@ -138,9 +173,12 @@ async def test_what_is_kept_though_another_type_became_cheaper_keeps_a_tolerance
         return
     assert "is not better by 5%" in sim.condition("Planned")["message"]
     assert (pods(sim), counts(sim)) == (there, recorded)
+    plan = sim.service()["status"]["plan"]
+    assert plan["maxSlowdown"] == "1.75"
+    sim.settings = sim.settings.__class__(max_slowdown=3_000_000)  # type: ignore[arg-type]
     sim.restart()
     await sim.converge()
-    assert (pods(sim), counts(sim)) == (there, recorded)
+    assert (pods(sim), sim.service()["status"]["plan"]) == (there, plan)
 
 
 async def test_a_tolerance_that_is_kept_gives_way_where_it_is_dearer_than_the_budget() -> None:

@@ -59,9 +59,17 @@ SHARING: Final = (
         "sharing: another sigma changes a plan in force",
         BOOKINGS,
         "rules_in_force",
-        Replace("all(one == rule.max_slowdown for one in tolerances.values())", "True"),
+        Replace("sigmas.keys() == {rule.max_slowdown}", "True"),
         SHARES,
         "test_a_recorded_plan_keeps_its_tolerance_where_the_installation_sets_another",
+    ),
+    Mutant(
+        "sharing: another sigma changes a plan that records its own",
+        BOOKINGS,
+        "rules_in_force",
+        Replace("recorded.max_slowdown is None", "True"),
+        OWN,
+        "test_another_sigma_restarts_nothing_beside_a_type_without_instances",
     ),
     Mutant(
         "sharing: a plan of percent is made anew at an upgrade",

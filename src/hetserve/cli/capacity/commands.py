@@ -355,7 +355,7 @@ def simulate(**options: Any) -> None:
       sloSeconds, percentile, holds, backlogGrows, violationRatio (share of late queries), unmeasuredShares [types],
       stretch {mean, p99, most} (service time / that alone; null: nothing served),
       maxSlowdown and types (as of hetserve plan), withinMaxSlowdown (null: no GPU is shared),
-      exclusiveGPUs (of its plan with a GPU for each instance; null: there is none),
+      exclusiveGPUs (of a plan that carries as much with a GPU for each instance, at any cost; null: there is none),
       instances [type, tenancy, node, gpu, notPlaced (why, or null)], seeds,
       runs [a seed each: inTime, queries, violations, violationRatio, unserved, latencySeconds {p50, ...}, stretch].
     \b

@@ -50,16 +50,17 @@ def rule_of(settings: PlanSettings, undeclared: Collection[str], recorded: PlanR
 def rules_in_force(rule: SharingRule, recorded: PlanRecord) -> list[SharingRule]:
     """How they may share in the recorded plan, where not as in one that is made now; the likeliest first.
 
-    A record does not say the sigma that it was made at. Of percents it was 1.25, or the one that is still set. Of
-    terms it is the tolerance of a type that has none of its own; types without instances are at that sigma too.
+    Types without instances are at the sigma that it was made at. Of percents it was 1.25, or the one that is still set.
+    Of terms the record says it, where no type has it as its tolerance.
     """
     if recorded.gpus.booked:
         sigmas = dict.fromkeys((BOOKED_SLOWDOWN, rule.max_slowdown))
         return [replace(rule, by_percent=True, booked_slowdown=sigma) for sigma in sigmas]
     tolerances = {name: terms.tolerance for name, terms in recorded.gpus.terms.items()}
-    if all(one == rule.max_slowdown for one in tolerances.values()):
+    made_at = (rule.max_slowdown,) if recorded.max_slowdown is None else (recorded.max_slowdown,)
+    sigmas = dict.fromkeys((*made_at, *tolerances.values()))
+    if sigmas.keys() == {rule.max_slowdown}:
         return []
-    sigmas = dict.fromkeys((rule.max_slowdown, *tolerances.values()))
     return [replace(rule, max_slowdown=sigma, tolerances=tolerances) for sigma in sigmas]
 
 

@@ -174,7 +174,8 @@ def _context(
     problem, runs = without_slack_caps(problem, declared), bool(snapshot.deployments or snapshot.pods)
     bound = Counter(pod.instance_type for pod in snapshot.pods if pod.node is not None and not pod.terminating)
     stays = any(has.running < bound[name] for name, has in facts.types.items())
-    return PlanningContext(service, offers, declared, problem, recorded, stored, runs, snapshot.counts_pairs, stays)
+    pairs, sigma = snapshot.counts_pairs, sharing.max_slowdown
+    return PlanningContext(service, offers, declared, problem, recorded, stored, runs, pairs, sigma, stays)
 
 
 def _placed(snapshot: ServiceSnapshot, service: InferenceService, recorded: PlanRecord, offers: Offers) -> PlanRecord:

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hetserve.base.timestamps import timestamp, unix_seconds
-from hetserve.base.units import QPS, MicroDollarsPerHour, Percent, format_money, parse_money
+from hetserve.base.units import (
+    QPS,
+    MicroDollarsPerHour,
+    Millionths,
+    Percent,
+    format_money,
+    format_ratio,
+    parse_money,
+    parse_ratio,
+)
 from hetserve.demand.mix import BatchMix
 from hetserve.objects.gpu_sharing import SharingTerms, parse_terms, terms_text
 from hetserve.planning.plan import Counts, Plan, Trial, read_counts, summary
@@ -59,7 +68,7 @@ class PlanRecord:
 
     load: queries/s of measured load that it was made for; None: of declared load. mix: the same of batch sizes.
     mix_since: from when on a service that follows its load is planned by it [Unix seconds]. provisional: a plan of
-    trials is still to come.
+    trials is still to come. max_slowdown: sigma that it was made at; None: the tolerances of its types say it.
     """
 
     raw: Json
@@ -74,6 +83,7 @@ class PlanRecord:
     mix: BatchMix | None = None
     mix_since: float | None = None
     provisional: bool = False
+    max_slowdown: Millionths | None = None
 
     def as_final(self) -> PlanRecord:
         """The same, no longer provisional: trials have answered, or none will."""
@@ -146,6 +156,13 @@ def record_of_counts(
     return _parsed(raw)
 
 
+def with_sigma(record: PlanRecord, sigma: Millionths) -> PlanRecord:
+    """The record of a plan that was made at this sigma, which it states where a type tolerates something else."""
+    if all(terms.tolerance == sigma for terms in record.gpus.terms.values()):
+        return record
+    return replace(record, raw={**record.raw, "maxSlowdown": format_ratio(sigma)}, max_slowdown=sigma)
+
+
 def with_load(record: PlanRecord, load: QPS | None) -> PlanRecord:
     """The record of a plan for a measured load [queries/s]."""
     raw = {key: value for key, value in record.raw.items() if key != "load"}
@@ -215,6 +232,7 @@ def _parsed(raw: Json) -> PlanRecord:
         BatchMix.of(sizes).rounded if sizes else None,
         None if since is None else unix_seconds(str(since)),
         raw.get("provisional") is True,
+        None if raw.get("maxSlowdown") is None else parse_ratio(str(raw["maxSlowdown"])),
     )
 
 

@@ -24,7 +24,7 @@ from hetserve.planning.reach import JobResult
 from hetserve.planning.registry import has_judge
 from hetserve.reconcile.plans.bookings import recorded_gpus
 from hetserve.reconcile.plans.plan_decision import Finding, PlanDecision
-from hetserve.reconcile.plans.plan_record import PlanRecord, kept_record
+from hetserve.reconcile.plans.plan_record import PlanRecord, kept_record, with_sigma
 from hetserve.reconcile.plans.planner import Planner, PlannerTimedOut, PlanPending, PlanQuestion, fits
 from hetserve.reconcile.plans.planning_context import (
     STAYS,
@@ -139,6 +139,7 @@ def _kept(context: PlanningContext, rival: PlanRecord, trial: Trial | None, idea
         promised = context.promising(gpus)
         cost = cost_of(rival.counts, promised.declared)
         record = kept_record(rival, trial, promised.declared, promised.digest, cost, gpus=gpus)
+        record = with_sigma(record, context.max_slowdown)
     decision = recorded_as(context, record, ideal=ideal is not None)
     if ideal is None:
         return decision

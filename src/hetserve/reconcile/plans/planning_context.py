@@ -22,7 +22,13 @@ from hetserve.planning.tolerances import with_tolerances
 from hetserve.profiles.variants import served_variants
 from hetserve.reconcile.plans.bookings import as_recorded, is_booked_right, recorded_gpus
 from hetserve.reconcile.plans.plan_decision import NOT_PLANNED, Finding, PlanDecision, PlanState, read_status
-from hetserve.reconcile.plans.plan_record import PlanRecord, RecordedGpus, plan_record, record_of_counts
+from hetserve.reconcile.plans.plan_record import (
+    PlanRecord,
+    RecordedGpus,
+    plan_record,
+    record_of_counts,
+    with_sigma,
+)
 from hetserve.scaling.plans.counts import cost_of
 
 _NOT_BOOKED: Final = (
@@ -81,8 +87,9 @@ class PlanningContext:
     """A service that can be planned. declared: problem without facts of the cluster; problem: with them.
 
     stored: what the status says of planning. runs: whether it has any Deployment or pod. counts_pairs: as of
-    ServiceSnapshot. stays: instances run of which those that book as planned now would find no place. measured_mix:
-    which the plan in force is for, and both problems with it; None: what is declared. declared_mix: of the spec.
+    ServiceSnapshot. max_slowdown: sigma. stays: instances run of which those that book as planned now would find no
+    place. measured_mix: which the plan in force is for, and both problems with it; None: what is declared.
+    declared_mix: of the spec.
     """
 
     service: InferenceService
@@ -93,6 +100,7 @@ class PlanningContext:
     stored: Mapping[ConditionType, Finding | None]
     runs: bool
     counts_pairs: bool
+    max_slowdown: Millionths
     stays: bool = False
     measured_mix: BatchMix | None = None
     declared_mix: BatchMix | None = None
@@ -152,7 +160,7 @@ def record_of(context: PlanningContext, plan: Plan) -> PlanRecord:
     held = {name: terms.tolerance for name, terms in gpus.terms.items()}
     stays = [f"{name} keeps {format_ratio(held[name])}, as recorded" for name, t in plan.tolerances if held[name] != t]
     said = replace(plan, cost=cost, verdict="; ".join([plan.verdict or plan.message, *stays]))
-    return plan_record(said, promised.digest, gpus)
+    return with_sigma(plan_record(said, promised.digest, gpus), context.max_slowdown)
 
 
 def handmade_of(context: PlanningContext, counts: Counts, message: str, plan: Plan | None, qps: float) -> PlanRecord:

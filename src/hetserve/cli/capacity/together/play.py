@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from hetserve.base.units import QPS
 from hetserve.cli.capacity import serving
 from hetserve.cli.capacity.effort import SimulationEffort
 from hetserve.cli.capacity.services import NotPlannedError
@@ -19,6 +20,7 @@ from hetserve.planning.tolerances import with_tolerances
 from hetserve.profiles import profile_from_spec
 from hetserve.profiles.sharing import compute_share
 from hetserve.registry.choices import Arrivals
+from hetserve.registry.planners import PLANNERS
 from hetserve.serving.services import GpuInstance, Neighbour, Service, compute_use
 from hetserve.simulation.report import RunReport
 from hetserve.simulation.run import ServiceLoad, play
@@ -38,8 +40,8 @@ _ROUNDING: Final = 1e-9
 class PlannedService:
     """A service with its plan: counts by type, load [queries/s], offers by type, and the policy that serves.
 
-    Service times of the problem are those that the plan counts with, slowed on types that share GPUs. exclusive: GPUs
-    of the plan with one for each instance; None: there is no such plan.
+    Service times of the problem are those that the plan counts with, slowed on types that share GPUs. exclusive: the
+    plan with a GPU for each instance that carries as much, whatever it costs; None: nobody asked.
     """
 
     service: InferenceService
@@ -48,11 +50,19 @@ class PlannedService:
     rate: float
     offers: Mapping[str, Offer]
     policy: str
-    exclusive: int | None = None
+    exclusive: Plan | None = None
 
     @property
     def name(self) -> str:
         return f"{namespace_of(self.service)}/{self.service.metadata.name}"
+
+    @property
+    def exclusive_gpus(self) -> int | None:
+        """GPUs of the service if it shares none; None: there is no such plan."""
+        if self.exclusive is None or not self.exclusive.feasible:
+            return None
+        on_gpus = {option.name for option in self.problem.types if option.gpu is not None}
+        return sum(count for kind, count in self.exclusive.counts if kind in on_gpus)
 
     @property
     def instances(self) -> list[WantedInstance]:
@@ -137,15 +147,19 @@ def planned_service(service: InferenceService, problem: Problem, manifests: Mani
     by_name = {offer.name: offer for offer in getattr(offers, "usable", ())}
     states = decided.qps if decided.held_qps is None else decided.held_qps
     rate = float(problem.load or declared or states)
-    return PlannedService(service, problem, dict(decided.counts), rate, by_name, policy, _exclusive(problem, decided))
+    carried = problem.load if problem.objective == "MinCost" and problem.load else states
+    exclusive = _exclusive(problem, carried) if problem.unshared else decided
+    return PlannedService(service, problem, dict(decided.counts), rate, by_name, policy, exclusive)
 
 
-def _exclusive(problem: Problem, decided: Plan) -> int | None:
-    """GPUs of the service if it shares none."""
-    if problem.unshared:
-        decided = plan(dataclasses.replace(problem, types=problem.unshared, unshared=()))
-    on_gpus = {option.name for option in problem.types if option.gpu is not None}
-    return sum(count for kind, count in decided.counts if kind in on_gpus) if decided.feasible else None
+def _exclusive(problem: Problem, rate: QPS) -> Plan:
+    """The cheapest plan that carries a rate [queries/s] with a GPU for each instance.
+
+    Without the budget: the whole GPUs within it would carry less.
+    """
+    planner = problem.planner if "MinCost" in PLANNERS[problem.planned_by].objectives else None
+    alone = dataclasses.replace(problem, types=problem.unshared, unshared=(), planner=planner)
+    return plan(dataclasses.replace(alone, objective="MinCost", load=rate, budget=None))
 
 
 def together(

@@ -54,7 +54,7 @@ def document(result: PlayedService) -> dict[str, Any]:
         "stretch": stretch(result),
         **tenancy_document(planned.problem),
         "withinMaxSlowdown": result.within_promise,
-        "exclusiveGPUs": planned.exclusive,
+        "exclusiveGPUs": planned.exclusive_gpus,
         "unmeasuredShares": list(planned.unmeasured),
         "instances": [
             {
@@ -139,8 +139,11 @@ def gpus(results: Sequence[PlayedService]) -> list[Block]:
 
 
 def _exclusive(results: Sequence[PlayedService]) -> str:
-    each = [result.planned.exclusive for result in results]
-    return "none: not every SLO is kept so" if None in each else str(sum(one or 0 for one in each))
+    plans = {one.planned.name: one.planned.exclusive for one in results}
+    refused = [f"{name}: {found.message}" for name, found in plans.items() if found and not found.feasible]
+    if refused:
+        return f"none: {refused[0]}" + (f"; and {len(refused) - 1} more" if refused[1:] else "")
+    return str(sum(one.planned.exclusive_gpus or 0 for one in results))
 
 
 def _held(there: Sequence[PlacedInstance]) -> int:
