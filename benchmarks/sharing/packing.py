@@ -148,4 +148,5 @@ def _with_slo(tenant: Tenant, piece: Piece) -> Tenant:
 
 
 def _holds(some: list[Tenant], loads: list[float]) -> bool:
-    return all(report.holds(PERCENTILE) for seed in (1, 2) for report in met(some, loads, 2_000, seed))
+    reports = [report for seed in (1, 2) for report in met(some, loads, 2_000, seed)]
+    return all(report.in_time(PERCENTILE) and not report.unstable for report in reports)

@@ -41,8 +41,8 @@ class DeclaredService:
 class ServiceDiscovery:
     """Stores of services and of what they are planned from, and the reflectors that fill them; subclasses add pods.
 
-    matters: the services that matter. slowdown: sigma, of types that a recorded plan does not
-    have. redeclared: what is declared has changed since it was cleared; moved: pods have.
+    matters: the services that matter. slowdown: sigma, of types that a recorded plan does not have. redeclared: what is
+    declared has changed since it was cleared; moved: pods have.
     """
 
     def __init__(self, api: ApiServer, matters: Container[Key], slowdown: Millionths) -> None:

@@ -101,12 +101,8 @@ class RunReport:
         return self.backlog is not None and grows([self.backlog])
 
     def in_time(self, percentile: float) -> bool:
-        """Whether so many percent are."""
+        """Whether so many percent are in time."""
         return self.violation_ratio <= 1 - percentile / 100 + 1e-12
-
-    def holds(self, percentile: float) -> bool:
-        """Whether so many percent are in time, and the backlog does not grow."""
-        return self.in_time(percentile) and not self.unstable
 
     def as_json(self) -> dict[str, object]:
         """A latency without queries is null."""

@@ -175,7 +175,22 @@ def play(  # noqa: PLR0917
         _policy(asked),
         expected={option.name: 1 + asked.margin for option in problem.types},
     )
-    with steps(f"{name}: {asked.policy}", len(effort.seeds)) as shown:
+    reports = _reports(played, problem, asked, held, rate, effort)
+    result = JoinedService(name, service.spec.model.name, problem, held, asked, played, effort, rate, 0.0, reports)
+    items = sum(batch * share for batch, share in zip(problem.mix.batches, problem.mix.shares, strict=True))
+    return dataclasses.replace(result, ceiling=ceiling(result.system, held, items / sum(problem.mix.shares)))
+
+
+def _reports(  # noqa: PLR0917
+    played: Service,
+    problem: Problem,
+    asked: JoinedOptions,
+    held: dict[str, int],
+    rate: float,
+    effort: SimulationEffort,
+) -> tuple[JoinedReport, ...]:
+    """By seed. Exits with an error for a policy that breaks its contract."""
+    with steps(f"{played.name}: {asked.policy}", len(effort.seeds)) as shown:
 
         def run(seed: int) -> JoinedReport:
             workload = draw_workload(problem.mix, effort.queries, seed, effort.arrivals)
@@ -185,12 +200,10 @@ def play(  # noqa: PLR0917
 
         with ThreadPoolExecutor(effort.jobs) as pool:
             try:
-                reports = tuple(pool.map(run, effort.seeds))
+                return tuple(pool.map(run, effort.seeds))
             except PolicyContractError as error:
-                refuse(f"{name}: {error}: choose another --policy" + (", or other --weights" if asked.weights else ""))
-    result = JoinedService(name, service.spec.model.name, problem, held, asked, played, effort, rate, 0.0, reports)
-    items = sum(batch * share for batch, share in zip(problem.mix.batches, problem.mix.shares, strict=True))
-    return dataclasses.replace(result, ceiling=ceiling(result.system, held, items / sum(problem.mix.shares)))
+                other = ", or other --weights" if asked.weights else ""
+                refuse(f"{played.name}: {error}: choose another --policy{other}")
 
 
 def with_each_alone(result: JoinedService, service: InferenceService, manifests: Manifests) -> JoinedService:
